@@ -8,7 +8,7 @@ from typing import Any
 from sqlmodel import Session
 
 from app.ceiling.hf_config import from_config
-from app.ceiling.labels import bits_of_label
+from app.ceiling.number_formats import bits_of_label
 from app.core.configuration import Snapshot
 from app.core.samples import Workload
 from app.db import configs, machines, servers

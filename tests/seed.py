@@ -8,7 +8,7 @@ from typing import Any
 from sqlmodel import Session
 
 from app.ceiling.hf_config import from_config
-from app.ceiling.types import USUAL_BITS
+from app.ceiling.number_formats import USUAL_BITS
 from app.core.configuration import Snapshot
 from app.core.samples import CacheDefeat, CountSource, Event, Kind, Sample, ServerFigures, Status, Trace, Workload
 from app.db import configs, machines, measurements, samples, servers

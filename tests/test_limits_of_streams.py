@@ -12,7 +12,7 @@ from app.core.samples import Event, Kind, Sample, Workload
 from app.metrics.overlap import with_prefill_overlaps
 from app.results.ceiling import Evidence, Limit, Placement, limits, limits_of_run, run_ceilings
 from app.results.ceiling.limits.streams import covered_ms, waits
-from tests.roofs import card, found, measured
+from tests.ceilings import card, measured, placement_of
 from tests.traces import figures, sample, stream, trace
 
 ALONE = [sample(trace(stream(450, 10), server=figures(prompt_ms=440.0)), ordinal=n) for n in range(3)]
@@ -29,7 +29,7 @@ def played(*streams: tuple[float, float | None], queue_ms: float | None = None, 
 
 def of_ttft(samples: Sequence[Sample], alone: Sequence[Sample] = (), engine: str = "") -> list[Limit]:
     evidence = Evidence(with_prefill_overlaps(samples), alone=alone, engine=engine)
-    return [limit for limit in limits(evidence).found if limit.of == "TTFT"]
+    return [limit for limit in limits(evidence).findings if limit.of == "TTFT"]
 
 
 @pytest.mark.parametrize("alone", [ALONE, []])
@@ -73,9 +73,9 @@ def test_a_queue_behind_prompts_is_one_of_prompts() -> None:
     ],
 )
 def test_where_the_server_tells_nothing_a_lone_prompt_is_the_measure(firsts: list[float], key: str | None) -> None:
-    taken = played(*[(first_ms, None) for first_ms in firsts])
-    assert [limit.key for limit in of_ttft(taken, ALONE)] == ([key] if key else [])
-    assert of_ttft(taken) == []
+    samples = played(*[(first_ms, None) for first_ms in firsts])
+    assert [limit.key for limit in of_ttft(samples, ALONE)] == ([key] if key else [])
+    assert of_ttft(samples) == []
 
 
 def test_streams_that_are_no_slower_than_a_lone_one_wait_for_nobody() -> None:
@@ -114,8 +114,8 @@ def test_an_engine_that_takes_one_request_at_a_time_has_no_more_slots_to_give() 
 
 
 def test_the_engine_of_a_run_reaches_its_limits() -> None:
-    taken = [*ALONE, *played(*[(1430.0, 1420.0)] * 4)]
-    (limit, *_) = limits_of_run(taken, Workload(512, 11, 4), None, engine="vllm").found
+    samples = [*ALONE, *played(*[(1430.0, 1420.0)] * 4)]
+    (limit, *_) = limits_of_run(samples, Workload(512, 11, 4), None, engine="vllm").findings
     assert "vLLM" in limit.remedy
 
 
@@ -125,31 +125,31 @@ def test_the_engine_of_a_run_reaches_its_limits() -> None:
 def test_a_prompts_time_goes_with_the_ttft_of_the_same_samples() -> None:
     """Two of three say nothing and were quick: 900 of 200 ms would be nonsense."""
     silent = [sample(trace(stream(200, 10)), ordinal=n) for n in range(2)]
-    told = sample(trace(stream(1000, 10), server=figures(prompt_ms=900.0)), ordinal=2)
-    (limit,) = of_ttft([*silent, told])
+    timed = sample(trace(stream(1000, 10), server=figures(prompt_ms=900.0)), ordinal=2)
+    (limit,) = of_ttft([*silent, timed])
     assert limit.evidence == "900 of 1,000 ms for 512 prompt tokens, in 1 of 3 samples"
 
 
 def test_a_queue_goes_with_the_ttft_of_the_same_samples() -> None:
     silent = [sample(trace(stream(200, 10)), ordinal=n) for n in range(2)]
-    told = sample(trace(stream(1000, 10), server=figures(prompt_ms=None, queue_ms=800.0)), ordinal=2)
-    (limit,) = of_ttft([*silent, told])
+    timed = sample(trace(stream(1000, 10), server=figures(prompt_ms=None, queue_ms=800.0)), ordinal=2)
+    (limit,) = of_ttft([*silent, timed])
     assert limit.evidence == "800 of 1,000 ms passed in the server's queue, in 1 of 3 samples"
 
 
 def test_the_share_of_the_prefill_ceiling_goes_with_the_times_of_all_samples_alone() -> None:
-    stands, point = found([card(peak=100e12)]), Workload(8000, 11)
-    assert isinstance(stands, Placement)
+    placement, point = placement_of([card(peak=100e12)]), Workload(8000, 11)
+    assert isinstance(placement, Placement)
     triple = [measured("decode_tokens_per_s", 5.0, point), measured("prefill_tokens_per_s", 100.0, point)]
-    (roof,) = run_ceilings(stands, triple)
-    told = [sample(trace(stream(100, 10), server=figures(prompt_ms=90.0)), point=point, ordinal=n) for n in range(2)]
+    (point_ceiling,) = run_ceilings(placement, triple)
+    timed = [sample(trace(stream(100, 10), server=figures(prompt_ms=90.0)), point=point, ordinal=n) for n in range(2)]
 
     def evidence(samples: Sequence[Sample]) -> str:
-        seen = limits(Evidence(samples, roof=roof, placement=stands)).found
-        return next(limit.evidence for limit in seen if limit.key == "prompt")
+        findings = limits(Evidence(samples, ceiling=point_ceiling, placement=placement)).findings
+        return next(limit.evidence for limit in findings if limit.key == "prompt")
 
-    assert "% of the prefill ceiling" in evidence(told)
-    assert "allows" not in evidence([*told, sample(trace(stream(100, 10)), point=point, ordinal=2)])
+    assert "% of the prefill ceiling" in evidence(timed)
+    assert "allows" not in evidence([*timed, sample(trace(stream(100, 10)), point=point, ordinal=2)])
 
 
 def test_a_load_time_goes_with_the_samples_that_have_one() -> None:
@@ -174,11 +174,13 @@ def test_a_stall_while_another_prompt_is_processed_is_none_of_other_programs(
     second: tuple[float, float], key: str
 ) -> None:
     """The first stream pauses from 260 to 670 ms; the prompt of the second is processed then, or at another time."""
-    first, other = played((100.0, 90.0), second)
+    first, second_sample = played((100.0, 90.0), second)
     first = replace(first, trace=replace(first.trace, events=tuple(stalling(100, 260, 400)), output_tokens=30))
-    taken = with_prefill_overlaps([first, other])
+    samples = with_prefill_overlaps([first, second_sample])
     (limit,) = (
-        each for each in limits(Evidence(taken, engine="vllm")).found if each.key == key and each.of == "Decode"
+        limit
+        for limit in limits(Evidence(samples, engine="vllm")).findings
+        if limit.key == key and limit.of == "Decode"
     )
     assert ("else runs" in limit.remedy) is (key == "stalls")
     assert ("`--max-num-batched-tokens`" in limit.remedy) is (key == "others_prefill")
@@ -186,13 +188,13 @@ def test_a_stall_while_another_prompt_is_processed_is_none_of_other_programs(
 
 
 def test_throughput_below_the_ceiling_is_explained_by_the_prompts_of_the_round() -> None:
-    stands, point = found([card()], kv_type_k="f16", kv_type_v="f16"), Workload(512, 11, 2)
-    assert isinstance(stands, Placement)
-    (roof,) = run_ceilings(stands, [measured("output_tokens_per_s", 30.0, point)])
+    placement, point = placement_of([card()], kv_type_k="f16", kv_type_v="f16"), Workload(512, 11, 2)
+    assert isinstance(placement, Placement)
+    (point_ceiling,) = run_ceilings(placement, [measured("output_tokens_per_s", 30.0, point)])
 
     def keys(first_ms: float) -> list[str]:
-        seen = Evidence(played((first_ms, None), (first_ms, None)), roof=roof, placement=stands)
-        return [limit.key for limit in limits(seen).found if "% of the ceiling" in limit.evidence]
+        evidence = Evidence(played((first_ms, None), (first_ms, None)), ceiling=point_ceiling, placement=placement)
+        return [limit.key for limit in limits(evidence).findings if "% of the ceiling" in limit.evidence]
 
     assert keys(900) == ["others_prefill"]  # decode lasts 100 ms
     assert keys(20) == []

@@ -15,7 +15,7 @@ from app.db.models import KnownGeometry
 from app.db.tables import Config
 from app.metrics.token_counts import TokenCounts
 from app.results.ceiling import Placement, RunCeiling, Unknown, flag_above_ceiling, resolve_placement, run_ceilings
-from tests.roofs import RAM, measured
+from tests.ceilings import RAM, measured
 from tests.seed import made_sample
 
 BLOCKS = 32
@@ -56,9 +56,9 @@ def allowed(devices: Sequence[MachineDevice], geometry: Geometry, engine: str = 
     """With an empty cache."""
     placement = placed(devices, geometry, engine, **settings)
     assert isinstance(placement, Placement)
-    one = step(geometry, 0)
-    assert one is not None
-    return placement.decode(one).tokens_per_s
+    decode_step = step(geometry, 0)
+    assert decode_step is not None
+    return placement.decode(decode_step).tokens_per_s
 
 
 def assumptions(placement: Placement | Unknown) -> str:
@@ -123,8 +123,8 @@ def test_pipelines_of_vllm() -> None:
     devices = [card(600, 24)] * 4
     pipeline = allowed(devices, dense(WEIGHT_BYTES), "vllm", flags="--pipeline-parallel-size 4")
     assert pipeline == pytest.approx(600e9 / WEIGHT_BYTES)
-    both = allowed(devices, dense(WEIGHT_BYTES), "vllm", flags="-tp 2 -pp 2")
-    assert both == pytest.approx(2 * 600e9 / WEIGHT_BYTES)
+    tokens_per_s = allowed(devices, dense(WEIGHT_BYTES), "vllm", flags="-tp 2 -pp 2")
+    assert tokens_per_s == pytest.approx(2 * 600e9 / WEIGHT_BYTES)
 
 
 def test_flags_that_are_not_understood_are_said() -> None:
@@ -167,19 +167,19 @@ def test_ollamas_share() -> None:
     assert allowed([RAM, card(1000, 16)], dense(WEIGHT_BYTES), "ollama", gpu_share=75) == pytest.approx(expected)
     config = Config(server_id=1, model_id=1, engine="ollama", settings={}, fingerprint="f")
     placement = resolve_placement([RAM, card(1000, 16)], config, KnownGeometry(dense(WEIGHT_BYTES)), gpu_share=0.75)
-    one = step(dense(WEIGHT_BYTES), 0)
+    decode_step = step(dense(WEIGHT_BYTES), 0)
     assert isinstance(placement, Placement)
-    assert one is not None
-    assert placement.decode(one).tokens_per_s == pytest.approx(expected)
+    assert decode_step is not None
+    assert placement.decode(decode_step).tokens_per_s == pytest.approx(expected)
 
 
 def test_a_model_that_ollama_holds_in_memory_alone() -> None:
     config = Config(server_id=1, model_id=1, engine="ollama", settings={}, fingerprint="f")
     placement = resolve_placement([RAM, card(1000, 24)], config, KnownGeometry(dense(WEIGHT_BYTES)), gpu_share=0.0)
-    one = step(dense(WEIGHT_BYTES), 0)
+    decode_step = step(dense(WEIGHT_BYTES), 0)
     assert isinstance(placement, Placement)
-    assert one is not None
-    assert placement.decode(one).tokens_per_s == pytest.approx(50e9 / WEIGHT_BYTES)
+    assert decode_step is not None
+    assert placement.decode(decode_step).tokens_per_s == pytest.approx(50e9 / WEIGHT_BYTES)
 
 
 def test_what_does_not_fit_is_never_the_cards_speed() -> None:
@@ -190,8 +190,8 @@ def test_what_does_not_fit_is_never_the_cards_speed() -> None:
     in_memory = 60e9 * 4 / 128 * (1 - room / 60e9)
     on_card = 2e9 + 60e9 * 4 / 128 - in_memory
     assert allowed([RAM, card(448, 16)], MOE) == pytest.approx(1 / (on_card / 448e9 + in_memory / 50e9))
-    (roof,) = run_ceilings(placement, [measured("decode_tokens_per_s", 10.0)])
-    assert any("does not fit" in sentence for sentence in roof.assumptions)
+    (point_ceiling,) = run_ceilings(placement, [measured("decode_tokens_per_s", 10.0)])
+    assert any("does not fit" in sentence for sentence in point_ceiling.assumptions)
 
 
 def test_without_the_memorys_bandwidth_there_is_no_ceiling() -> None:
@@ -220,28 +220,28 @@ def test_the_ceiling_is_that_of_the_counted_tokens() -> None:
     point, kv_per_token = Workload(11_560, 128), 2 * 1024 * 2 * BLOCKS
     numbers = [measured("decode_tokens_per_s", 77.0, point)]
     (estimated,) = run_ceilings(placement, numbers)
-    (counted,) = run_ceilings(placement, numbers, counts={point: TokenCounts(8000.0, 0.0, 128.0)})
+    (with_counts,) = run_ceilings(placement, numbers, counts={point: TokenCounts(8000.0, 0.0, 128.0)})
     assert estimated.decode.tokens_per_s == pytest.approx(73.0, abs=0.05)
-    assert counted.decode.tokens_per_s == pytest.approx(470.4e9 / (4.92e9 + 8064 * kv_per_token))
-    assert counted.decode.tokens_per_s == pytest.approx(78.7, abs=0.05)
+    assert with_counts.decode.tokens_per_s == pytest.approx(470.4e9 / (4.92e9 + 8064 * kv_per_token))
+    assert with_counts.decode.tokens_per_s == pytest.approx(78.7, abs=0.05)
     assert estimated.mbu is not None
-    assert counted.mbu is not None
-    assert estimated.mbu > 1 > counted.mbu
-    assert (counted.context, counted.above) == (8064, ())
+    assert with_counts.mbu is not None
+    assert estimated.mbu > 1 > with_counts.mbu
+    assert (with_counts.context, with_counts.above) == (8064, ())
     assert any("nobody counted the tokens of the prompt" in sentence for sentence in estimated.assumptions)
-    assert not any("nobody counted" in sentence for sentence in counted.assumptions)
+    assert not any("nobody counted" in sentence for sentence in with_counts.assumptions)
 
 
 def test_cached_tokens_are_in_the_cache_but_not_prefilled() -> None:
     placement = placed([replace(card(1000, 24), compute_flops_per_s=100e12)], dense(WEIGHT_BYTES))
     assert isinstance(placement, Placement)
     point = Workload(4096, 128, depth=1000)
-    (roof,) = run_ceilings(
+    (point_ceiling,) = run_ceilings(
         placement, [measured("ttft_ms", 1.0, point)], counts={point: TokenCounts(5000.0, 3000.0, 100.0)}
     )
-    assert roof.context == 1000 + 5000 + 50
-    assert roof.prefill is not None
-    assert roof.prefill.tokens == 2000
+    assert point_ceiling.context == 1000 + 5000 + 50
+    assert point_ceiling.prefill is not None
+    assert point_ceiling.prefill.tokens == 2000
 
 
 def test_beyond_the_hardware_is_judged_by_counted_tokens() -> None:
@@ -255,17 +255,17 @@ def test_beyond_the_hardware_is_judged_by_counted_tokens() -> None:
     numbers = [measured("decode_tokens_per_s", speed, point)]
     sample = made_sample(0, point, 500.0, speed)
     for counts, is_flagged in ((TokenCounts(1000.0, 0.0, 100.0), False), (TokenCounts(20_000.0, 0.0, 100.0), True)):
-        roof = RunCeiling(placement, run_ceilings(placement, numbers, counts={point: counts}))
-        assert ("implausible" in flag_above_ceiling([sample], roof)[0].flags) is is_flagged
+        point_ceiling = RunCeiling(placement, run_ceilings(placement, numbers, counts={point: counts}))
+        assert ("implausible" in flag_above_ceiling([sample], point_ceiling)[0].flags) is is_flagged
 
 
 def test_faster_than_a_split_says_that_more_may_be_on_cards() -> None:
     placement = placed([RAM, card(1000, 80)], MOE, n_cpu_moe=32)
     assert isinstance(placement, Placement)
-    (roof,) = run_ceilings(placement, [measured("decode_tokens_per_s", 200.0)])
-    assert roof.mbu is not None
-    assert roof.mbu > 1
-    assert roof.above[0] == "more of the model may be on GPUs than the ceiling was computed with"
+    (point_ceiling,) = run_ceilings(placement, [measured("decode_tokens_per_s", 200.0)])
+    assert point_ceiling.mbu is not None
+    assert point_ceiling.mbu > 1
+    assert point_ceiling.above[0] == "more of the model may be on GPUs than the ceiling was computed with"
 
 
 def test_each_engine_states_its_habit() -> None:
@@ -279,7 +279,7 @@ def test_each_engine_states_its_habit() -> None:
 def test_a_cache_of_experts_may_hold_those_that_are_used() -> None:
     """A fifth of the experts fits, and may be what nine of ten look-ups ask for: the bound counts all on the card."""
     devices = [RAM, card(448, 16)]
-    read = 2e9 + 60e9 * 4 / 128
-    assert allowed(devices, MOE, "strata") == pytest.approx(448e9 / read)
+    read_bytes = 2e9 + 60e9 * 4 / 128
+    assert allowed(devices, MOE, "strata") == pytest.approx(448e9 / read_bytes)
     assert "Strata keeps the experts that are used most on GPUs" in assumptions(placed(devices, MOE, "strata"))
     assert allowed(devices, dense(62_000_000_000), "strata") < 448e9 / 62e9

@@ -8,7 +8,7 @@ Everything uncertain is left out, so that a speed computed from these bytes is a
 from dataclasses import dataclass, replace
 
 from app.ceiling.geometry import Geometry
-from app.ceiling.types import KvTypes
+from app.ceiling.number_formats import KvTypes
 from app.core.errors import BadInput
 from app.core.i18n import _, joined
 from app.core.units import format_bytes
@@ -27,13 +27,13 @@ class Step:
     expected_weight_bytes: int
     """The same when each sequence uses experts of its own by chance; no bound, but what to expect."""
     kv_bytes: int | None
-    """Of one sequence; None where the layers are unknown."""
+    """KV cache of one sequence that is read; None where the layers are unknown."""
     state_bytes: int
-    """Of one sequence; read and written."""
+    """Recurrent state of one sequence, which a step reads and writes."""
     head_bytes: int = 0
-    """Of `weight_bytes`, the output head."""
+    """The part of `weight_bytes` that is the output head."""
     routed_bytes: int = 0
-    """Of `weight_bytes`, the routed experts that are read."""
+    """The part of `weight_bytes` that is routed experts."""
 
     @property
     def dense_bytes(self) -> int:
@@ -48,19 +48,22 @@ class Step:
 
     @property
     def sequence_bytes(self) -> int:
+        """Bytes of all sequences of the batch: KV cache read, recurrent state read and written."""
         return self.batch * ((self.kv_bytes or 0) + 2 * self.state_bytes)
 
     @property
     def n_bytes(self) -> int:
+        """Bytes that the step reads in all, as the strict bound counts them."""
         return self.weight_bytes + self.sequence_bytes
 
     @property
     def expected_bytes(self) -> int:
+        """Bytes of the step when each sequence uses experts of its own by chance."""
         return self.expected_weight_bytes + self.sequence_bytes
 
     @property
     def words(self) -> str:
-        """`3.05 GB = 2.91 GB weights + 134 MB KV cache`"""
+        """The sum in words: `3.05 GB = 2.91 GB weights + 134 MB KV cache`."""
         parts = [_("{weight_bytes} weights", weight_bytes=format_bytes(self.weight_bytes))]
         if self.kv_bytes:
             parts.append(self._of_each(_("{kv_bytes} KV cache", kv_bytes=format_bytes(self.kv_bytes))))
@@ -76,7 +79,7 @@ class Step:
 
 
 def step(geometry: Geometry, context: int = 0, kv: KvTypes = F16, batch: int = 1) -> Step | None:
-    """None where the weights are unknown. Raises BadInput for a context or batch that makes no sense."""
+    """Computes the bytes of one decode step (docs/ceilings.md, What counts). None where the weights are unknown."""
     check_tokens(context)
     if not 1 <= batch <= 1_000_000:
         raise BadInput(_("A batch of {batch:,} makes no sense.", batch=batch))
@@ -98,12 +101,16 @@ def step(geometry: Geometry, context: int = 0, kv: KvTypes = F16, batch: int = 1
 
 
 def expected_expert_share(geometry: Geometry, tokens: int) -> float:
-    """Share of the routed experts that `tokens` tokens use together, when each picks by chance."""
+    """Share of the routed experts that `tokens` tokens use together when each picks by chance: 1 - (1 - used /
+    total)^tokens.
+    """
     return 1 - (1 - geometry.expert_share) ** tokens
 
 
 def kv_bytes(geometry: Geometry, context: int, kv: KvTypes = F16) -> int | None:
-    """KV cache that one sequence of `context` tokens reads; a layer with a window reads no more than that."""
+    """Bytes of KV cache that one sequence of `context` tokens reads; None where the layers are unknown. A layer with a
+    window reads no more than that.
+    """
     if geometry.attention is None:
         return None
     k_bits, v_bits = kv.bits
@@ -116,10 +123,11 @@ def kv_bytes(geometry: Geometry, context: int, kv: KvTypes = F16) -> int | None:
 
 
 def kv_bytes_per_token(geometry: Geometry, kv: KvTypes = F16) -> int | None:
-    """What the cache grows by with a token, while no window is full."""
+    """Bytes that the cache grows by with a token, while no window is full."""
     return kv_bytes(geometry, 1, kv)
 
 
 def check_tokens(count: int) -> None:
+    """Raises BadInput for a number of tokens that is negative or absurdly large."""
     if not 0 <= count <= 1_000_000_000:
         raise BadInput(_("A context of {count:,} tokens makes no sense.", count=count))

@@ -1,16 +1,18 @@
-"""The decode ceiling: output tokens per second that memory bandwidth allows."""
+"""The decode ceiling, output tokens per second that memory bandwidth allows, and its curve against context."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.ceiling.bytes_per_step import Step
+from app.ceiling.bytes_per_step import F16, Step, step
+from app.ceiling.geometry import Geometry
+from app.ceiling.number_formats import KvTypes
 from app.core.errors import BadInput
 from app.core.i18n import _
 from app.core.units import GIGA, TERA, format_bandwidth, format_bytes, format_number
 
 USUAL_SHARE = (0.60, 0.85)
-"""Where most good results stand below the ceiling."""
+"""The range of most good results, as shares of the ceiling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +37,20 @@ class Device:
 
     @classmethod
     def of(cls, name: str, gigabytes_per_s: float, teraflops: float | None = None) -> "Device":
+        """Makes a device from GB/s and TFLOP/s, as people state them."""
         return cls(name, gigabytes_per_s * GIGA, None if teraflops is None else teraflops * TERA)
 
     @property
     def critical_intensity(self) -> float | None:
-        """Tokens at once above which computing takes longer than reading 16 bit weights; FLOP per byte."""
+        """The ridge of the roofline (Williams et al. 2009) in FLOP per byte: tokens at once above which computing takes
+        longer than reading 16 bit weights.
+        """
         return None if self.peak_flops is None else self.peak_flops / self.bandwidth_bytes_per_s
 
 
 class Split(StrEnum):
+    """How several devices share a model."""
+
     LAYER = "layer"
     """Layers one after the other on several devices, or on a card and the processor: their times add."""
     TENSOR = "tensor"
@@ -65,11 +72,14 @@ class Portion:
 
     @property
     def is_in_ram(self) -> bool:
+        """Whether these bytes lie in system memory beside cards."""
         return self.stage == RAM_STAGE
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeCeiling:
+    """Output tok/s of all sequences together that memory bandwidth allows, with the arithmetic in `words`."""
+
     tokens_per_s: float
     expected_tokens_per_s: float
     """With several sequences on a model with routed experts: what to expect, no bound. Otherwise the same."""
@@ -80,17 +90,23 @@ class DecodeCeiling:
 def decode(
     step: Step, portions: Sequence[Portion], split: Split = Split.LAYER, expected: Sequence[Portion] | None = None
 ) -> DecodeCeiling:
-    """All sequences of the batch together. Raises BadInput when the portions make no sense.
+    """Computes the decode ceiling: batch x bandwidth / bytes of the step, over devices that each read their portion.
 
-    `expected`: the portions of `step.expected`, where experts lie elsewhere than the other weights.
+    The speed is that of all sequences of the batch together (docs/ceilings.md, What counts). `expected`: the portions
+    of `step.expected`, where experts lie elsewhere than the other weights. Raises BadInput when the portions make no
+    sense.
     """
-    if not portions or sum(one.share for one in portions) <= 0 or any(one.share < 0 for one in portions):
+    if (
+        not portions
+        or sum(portion.share for portion in portions) <= 0
+        or any(portion.share < 0 for portion in portions)
+    ):
         raise BadInput(_("The shares of the devices must be numbers above zero."))
     if not step.n_bytes:
         raise BadInput(_("A model that reads no bytes has no ceiling."))
     reading = [portion for portion in portions if portion.share]
-    ceiling = step.batch / seconds(step.n_bytes, reading, split)
-    by_chance = step.batch / seconds(step.expected_bytes, expected or reading, split)
+    tokens_per_s = step.batch / seconds(step.n_bytes, reading, split)
+    expected_tokens_per_s = step.batch / seconds(step.expected_bytes, expected or reading, split)
     assumptions = []
     stages = _stages(reading, split)
     if any(len(stage) > 1 for stage in stages):
@@ -102,24 +118,26 @@ def decode(
         assumptions.append(_("GPUs and system memory are read one after the other, so their times add"))
     if len(stages) - is_partly_in_ram > 1:
         assumptions.append(_("split by layers: the devices work one after the other, so their times add"))
-    if by_chance < ceiling:
+    if expected_tokens_per_s < tokens_per_s:
         assumptions.append(
             _(
                 "batch of {batch}: the bound assumes that all sequences use the same experts; with random routing "
                 "they read {expected_bytes}, which gives {expected} tok/s",
                 batch=step.batch,
                 expected_bytes=format_bytes(step.expected_bytes),
-                expected=format_number(by_chance),
+                expected=format_number(expected_tokens_per_s),
             )
         )
-    return DecodeCeiling(ceiling, by_chance, _words(step, reading, stages, ceiling), tuple(assumptions))
+    return DecodeCeiling(
+        tokens_per_s, expected_tokens_per_s, _words(step, reading, stages, tokens_per_s), tuple(assumptions)
+    )
 
 
 def seconds(n_bytes: int, portions: Sequence[Portion], split: Split) -> float:
-    """Times of stages add; within a stage the slowest portion decides."""
-    whole = sum(portion.share for portion in portions)
+    """Seconds to read `n_bytes`: the times of stages add, and within a stage the slowest portion decides."""
+    total_share = sum(portion.share for portion in portions)
     return sum(
-        max(n_bytes * one.share / whole / one.device.bandwidth_bytes_per_s for one in stage)
+        max(n_bytes * portion.share / total_share / portion.device.bandwidth_bytes_per_s for portion in stage)
         for stage in _stages(portions, split)
     )
 
@@ -136,6 +154,7 @@ def _stages(portions: Sequence[Portion], split: Split) -> list[list[Portion]]:
 
 
 def decode_on(step: Step, device: Device) -> DecodeCeiling:
+    """The decode ceiling of a step on a single device."""
     return decode(step, [Portion(device)])
 
 
@@ -154,9 +173,10 @@ class Drafting:
 
 
 def speculative(step: Step, draft: Step, device: Device, drafting: Drafting) -> DecodeCeiling:
-    """`step` is the model's with one sequence, `draft` its draft model's.
+    """The ceiling with a draft model (Leviathan et al. 2023): (1 + accepted) x bandwidth / (step + drafted x draft).
 
-    The strict bound reads one token's experts even for several tokens.
+    `step` is the model's with one sequence, `draft` that of its draft model. The strict bound reads one token's experts
+    even for several tokens.
     """
     drafted, accepted = drafting.drafted, drafting.accepted
     n_bytes = step.n_bytes + drafted * draft.n_bytes
@@ -174,12 +194,12 @@ def speculative(step: Step, draft: Step, device: Device, drafting: Drafting) -> 
 
 
 def with_drafts(ceiling: DecodeCeiling, drafted: float, accepted: float) -> DecodeCeiling:
-    """Drafted by means unknown, as by the server of a run: what the draft reads is left out, so this stays a bound.
+    """A ceiling with drafted tokens whose source is unknown: bytes of the draft are left out, so it stays a bound.
 
     `drafted` and `accepted` tokens with each reading of the weights, on average.
     """
     times, arithmetic = 1 + accepted, ceiling.words.partition(" = ")[2]
-    said = _(
+    sentence = _(
         "speculative decoding: on average {accepted} of {drafted} drafted tokens are accepted per pass over the "
         "weights; reads of the draft model are not counted",
         accepted=format_number(accepted),
@@ -189,11 +209,12 @@ def with_drafts(ceiling: DecodeCeiling, drafted: float, accepted: float) -> Deco
         tokens_per_s=times * ceiling.tokens_per_s,
         expected_tokens_per_s=times * ceiling.expected_tokens_per_s,
         words=f"{format_number(times * ceiling.tokens_per_s)} tok/s = (1 + {format_number(accepted)}) x {arithmetic}",
-        assumptions=(*ceiling.assumptions, said),
+        assumptions=(*ceiling.assumptions, sentence),
     )
 
 
 def usual_range(ceiling_tokens_per_s: float) -> tuple[float, float]:
+    """The range in tok/s of most good results: 60 to 85 % of a decode ceiling."""
     low, high = USUAL_SHARE
     return ceiling_tokens_per_s * low, ceiling_tokens_per_s * high
 
@@ -203,12 +224,57 @@ def _words(step: Step, portions: Sequence[Portion], stages: Sequence[Sequence[Po
     if len(portions) == 1:
         width = format_bandwidth(portions[0].device.bandwidth_bytes_per_s)
         return f"{format_number(ceiling)} tok/s = {times}{width} / {format_bytes(step.n_bytes)}"
-    whole = sum(portion.share for portion in portions)
+    total_share = sum(portion.share for portion in portions)
 
     def read(portion: Portion) -> str:
-        n_bytes = round(step.n_bytes * portion.share / whole)
+        n_bytes = round(step.n_bytes * portion.share / total_share)
         return f"{format_bytes(n_bytes)} / {format_bandwidth(portion.device.bandwidth_bytes_per_s)}"
 
     parts = [f"max({', '.join(map(read, stage))})" if len(stage) > 1 else read(stage[0]) for stage in stages]
     how = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
     return f"{format_number(ceiling)} tok/s = {step.batch} / {how}"
+
+
+# --- against context -------------------------------------------------------------------------------------------------
+
+CONTEXTS = (0, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """The decode ceiling with so many tokens in the cache, and the range of most good results, in tok/s."""
+
+    context: int
+    ceiling_tokens_per_s: float
+    low_tokens_per_s: float
+    high_tokens_per_s: float
+    """Low and high: the range of most good results."""
+    kv_share: float
+    """Share of 1 of the step's bytes that is KV cache."""
+
+
+def against_context(
+    geometry: Geometry,
+    allowed: Callable[[Step], DecodeCeiling | None],
+    kv: KvTypes = F16,
+    contexts: Iterable[int] = CONTEXTS,
+    batch: int = 1,
+) -> list[CurvePoint]:
+    """Computes the decode ceiling for each of `contexts`; empty where the weights are unknown.
+
+    `allowed`: what the devices allow for a step; contexts for which that is unknown are left out.
+    """
+    points = []
+    for context in contexts:
+        if (decode_step := step(geometry, context, kv, batch)) is None:
+            return []
+        if (ceiling := allowed(decode_step)) is None:
+            continue
+        kv_share = batch * (decode_step.kv_bytes or 0) / decode_step.n_bytes
+        points.append(CurvePoint(context, ceiling.tokens_per_s, *usual_range(ceiling.tokens_per_s), kv_share))
+    return points
+
+
+def contexts_up_to(longest: int, pieces: int = 32) -> list[int]:
+    """Returns context lengths from none to `longest`, closer together at the beginning, where a curve bends most."""
+    return sorted({round(longest * (piece / pieces) ** 2) for piece in range(pieces + 1)})

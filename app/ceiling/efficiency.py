@@ -1,9 +1,20 @@
-"""How much of the roof a measured speed reaches, and what it means when that is more than all of it."""
+"""The share of its ceiling that a measured speed reaches: beside published results, and when it is more than all of it.
+
+`published.csv` has one line for each published result, with its source. Fewer than `LEAST_ROWS` of a group judge
+nothing.
+"""
+
+import csv
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
 
 from app.ceiling.bytes_per_step import Step
 from app.ceiling.geometry import Geometry
-from app.ceiling.published import Group
-from app.core.i18n import _
+from app.core.i18n import N_, _
 from app.core.units import format_bytes, format_number
 
 CACHE_FACTOR = 10
@@ -11,20 +22,117 @@ NEAR = 0.15
 """A share within so much of the published median, relative to it, is usual."""
 FAR = 0.5
 """A prefill below so much of the published median is slow."""
+TABLE = Path(__file__).with_name("published.csv")
+LEAST_ROWS = 5
+DENSE, MOE, HYBRID = "dense", "moe", "hybrid"
+MODEL_KINDS: Mapping[str, str] = {
+    DENSE: N_("dense models"),
+    MOE: N_("mixture-of-experts models"),
+    HYBRID: N_("hybrid models"),
+}
+DEVICE_CLASSES: Mapping[str, str] = {
+    "nvidia": N_("NVIDIA GPUs with GDDR memory"),
+    "nvidia_hbm": N_("NVIDIA GPUs with HBM"),
+    "dgx_spark": N_("DGX Spark"),
+    "amd": N_("discrete AMD GPUs"),
+    "amd_apu": N_("AMD APUs such as Strix Halo"),
+    "intel": N_("discrete Intel GPUs"),
+    "apple": N_("Apple silicon"),
+    "apple_matrix": N_("Apple silicon with matrix units"),
+    "cpu": N_("CPUs"),
+}
+_WITHOUT_MATRIX_UNITS = {"apple_matrix": "apple"}
+_WITH_MATRIX_UNITS = re.compile(r"Apple M([5-9]|\d\d)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedGroup:
+    """Published results of one kind of model on one class of device: the range of their shares of a ceiling, of 1."""
+
+    models: str
+    devices: str
+    """Their titles, not yet translated."""
+    count: int
+    low: float
+    median: float
+    high: float
+
+
+def model_kind(geometry: Geometry) -> str:
+    """Returns a key of MODEL_KINDS; a hybrid has recurrent or linear-attention layers, with experts or without."""
+    if geometry.state_bytes:
+        return HYBRID
+    return MOE if geometry.experts_total else DENSE
+
+
+def device_class(name: str, vendor: str, kind: str, memory_kind: str) -> str | None:
+    """Returns the key of DEVICE_CLASSES of a device of the catalogue; None where no results of its class were
+    collected.
+    """
+    if kind == "ram":
+        return "cpu"
+    if vendor == "apple":
+        return "apple_matrix" if _WITH_MATRIX_UNITS.match(name) else "apple"
+    if vendor == "nvidia" and kind == "apu":
+        return "dgx_spark" if name.startswith("DGX Spark") else None
+    if vendor == "nvidia":
+        return "nvidia_hbm" if memory_kind.upper().startswith("HBM") else "nvidia"
+    if vendor == "amd":
+        return "amd_apu" if kind == "apu" else "amd"
+    return "intel" if (vendor, kind) == ("intel", "gpu") else None
+
+
+def decode_group(device_class: str | None, kind: str) -> PublishedGroup | None:
+    """Published shares of the decode ceiling; None where there are too few. Matrix units do not change how decode
+    reads.
+    """
+    merged = _WITHOUT_MATRIX_UNITS.get(device_class or "", device_class)
+    matching = [
+        row for row in published_rows() if _WITHOUT_MATRIX_UNITS.get(row["device_class"], row["device_class"]) == merged
+    ]
+    return _group(merged, kind, matching, "decode_share_percent")
+
+
+def prefill_group(device_class: str | None, kind: str) -> PublishedGroup | None:
+    """Published shares of the prefill ceiling; None where there are too few."""
+    matching = [row for row in published_rows() if row["device_class"] == device_class]
+    return _group(device_class, kind, matching, "prefill_share_percent")
+
+
+@cache
+def published_rows() -> tuple[Mapping[str, str], ...]:
+    """All lines of `published.csv`, by its column names."""
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        return tuple(csv.DictReader(file))
+
+
+def _group(
+    device_class: str | None, kind: str, matching: Iterable[Mapping[str, str]], column: str
+) -> PublishedGroup | None:
+    shares = [float(row[column]) / 100 for row in matching if row["model_kind"] == kind and row[column]]
+    if device_class is None or len(shares) < LEAST_ROWS:
+        return None
+    titles = MODEL_KINDS[kind], DEVICE_CLASSES[device_class]
+    return PublishedGroup(*titles, len(shares), min(shares), median(shares), max(shares))
+
+
+# --- a share of a ceiling --------------------------------------------------------------------------------------------
 
 
 def mbu(tokens_per_s: float, ceiling_tokens_per_s: float) -> float:
-    """Model bandwidth utilisation as a share of 1, never clamped: a decode speed over its ceiling."""
+    """Model bandwidth utilisation (Databricks 2023) as a share of 1, never clamped: a decode speed over its ceiling."""
     return tokens_per_s / ceiling_tokens_per_s
 
 
 def mfu(tokens_per_s: float, tokens: int, flops: float, peak_flops: float) -> float:
-    """Model FLOP utilisation as a share of 1, never clamped, of a prefill of `tokens` tokens that takes `flops`."""
+    """Model FLOP utilisation (PaLM, Chowdhery et al. 2022) of a prefill of `tokens` tokens that takes `flops`; a share
+    of 1, never clamped.
+    """
     return tokens_per_s / tokens * flops / peak_flops
 
 
-def judge(share: float, group: Group | None) -> str:
-    """Whether a share of the decode ceiling is good, among published results of its kind; empty without a group."""
+def judge(share: float, group: PublishedGroup | None) -> str:
+    """Says whether a share of the decode ceiling is good among published results of its kind; empty without a group."""
     if share > 1:
         return _("above the ceiling: an assumption is wrong, see the run")
     if group is None:
@@ -46,21 +154,22 @@ def judge(share: float, group: Group | None) -> str:
     return _("usual: {median}", median=describe(group))
 
 
-def least_usual(group: Group) -> float:
-    """The share of the ceiling from which on a result is usual."""
+def least_usual(group: PublishedGroup) -> float:
+    """Returns the share of the ceiling from which on a result is usual."""
     return (1 - NEAR) * group.median
 
 
-def is_slow_prefill(share: float, group: Group | None) -> bool:
-    """Far below what published results of its kind reach; never without enough of them."""
+def is_slow_prefill(share: float, group: PublishedGroup | None) -> bool:
+    """Whether a prefill is far below what published results of its kind reach; never without enough of them."""
     return group is not None and share < FAR * group.median
 
 
-def describe(group: Group) -> str:
+def describe(group: PublishedGroup) -> str:
+    """Says the median of a group of published results in words."""
     return _("the median of {count} published results for {models} on {devices} is {percent} %", **_figures(group))
 
 
-def _figures(group: Group) -> dict[str, str | int]:
+def _figures(group: PublishedGroup) -> dict[str, str | int]:
     return {
         "count": group.count,
         "models": _(group.models),
@@ -69,7 +178,7 @@ def _figures(group: Group) -> dict[str, str | int]:
     }
 
 
-def why_above_all(
+def above_ceiling_reasons(
     share: float,
     geometry: Geometry,
     step: Step,
@@ -77,7 +186,8 @@ def why_above_all(
     cache_bytes: int | None = None,
     is_speculative: bool | None = None,
 ) -> tuple[str, ...]:
-    """Which assumption must be wrong when a run is faster than its ceiling, likeliest first; empty when it is not.
+    """Names the assumptions that may be wrong when a run is faster than its ceiling, likeliest first; empty when it is
+    not.
 
     `cache_bytes`: the last-level cache; `is_speculative`: whether a draft helped, which the ceiling then counts; None:
     unknown.
@@ -104,7 +214,7 @@ def why_above_all(
 
 
 def cache_guard(step: Step, cache_bytes: int | None) -> str | None:
-    """A sentence where so much fits the last-level cache that a run may exceed the ceiling; None where it cannot."""
+    """Warns where so much fits the last-level cache that a run may exceed the ceiling; None where it cannot."""
     if cache_bytes is None or step.n_bytes >= CACHE_FACTOR * cache_bytes:
         return None
     return _(

@@ -1,4 +1,7 @@
-"""What must be known of a model to tell how many bytes and operations one token costs it."""
+"""What must be known of a model to compute the bytes and operations of one token, and which of its layers slide.
+
+A sliding layer sees no more than a window of the context.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -20,7 +23,7 @@ NO_ACCOUNT = N_("an older Roofmark read the model's file and kept no account of 
 
 
 class Source(StrEnum):
-    """Who told the geometry."""
+    """Where a geometry was read."""
 
     GGUF = "gguf"
     CONFIG = "config.json"
@@ -30,7 +33,7 @@ class Source(StrEnum):
 
 
 class Certainty(StrEnum):
-    """What a speed computed from a geometry is."""
+    """What a speed computed from a geometry is: a bound or an estimate (docs/ceilings.md, Bound or estimate)."""
 
     BOUND = "bound"
     """Everything that shapes bytes was understood, so hardware cannot beat it."""
@@ -39,7 +42,7 @@ class Certainty(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some of a model's weights."""
+    """A number of a model's weights, and their bytes."""
 
     parameters: int = 0
     n_bytes: int = 0
@@ -53,6 +56,7 @@ class Part:
 
     @classmethod
     def of(cls, parameters: float, bits: float) -> "Part":
+        """Makes a part of so many parameters at so many bits each."""
         return cls(round(parameters), round(parameters * bits / 8))
 
 
@@ -71,19 +75,22 @@ class Weights:
 
     @property
     def total(self) -> Part:
+        """All weights that are held in memory."""
         return self.dense + self.routed + self.head + self.unread
 
     @property
     def bits_per_weight(self) -> float:
+        """Mean bits per weight of all parts."""
         return self.total.n_bytes * 8 / self.total.parameters
 
     def scaled(self, factor: float) -> "Weights":
+        """The same parameters in `factor` times the bytes."""
         return Weights(*(part.scaled(factor) for part in (self.dense, self.routed, self.head, self.unread)))
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Some layers that are alike."""
+    """Layers with alike attention, and what one of them caches."""
 
     layers: int
     k_elements: int
@@ -101,7 +108,7 @@ class Attention:
     top_k: int | None = None
     """Sparse attention: of the entries that a layer sees, it picks so many."""
     compression: int | None = None
-    """So many tokens share one cached entry, which stands beside the entries of the window."""
+    """So many tokens share one cached entry, beside the single entries of the window."""
     may_see_all: bool = False
     """Which layers slide is unknown: this window is the least that they may read."""
 
@@ -110,12 +117,14 @@ class Attention:
         if self.compression is not None:
             compressed = context // self.compression
             return min(context, self.window or 0) + min(compressed, self.top_k or compressed)
-        seen = min(context, self.window or context)
-        return min(seen, self.chunk or seen, self.top_k or seen)
+        visible = min(context, self.window or context)
+        return min(visible, self.chunk or visible, self.top_k or visible)
 
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
+    """What shapes the bytes and operations of a token: weights by role, attention layers, states, experts."""
+
     source: Source
     architecture: str
     weights: Weights | None
@@ -140,8 +149,8 @@ class Geometry:
     def __post_init__(self) -> None:
         """Raises BadInput for weights of which a token reads nothing: they would have no ceiling."""
         if self.weights is not None:
-            read = self.weights.dense + self.weights.head + self.weights.routed.scaled(self.expert_share)
-            if not read.n_bytes or not self.params_active:
+            read_part = self.weights.dense + self.weights.head + self.weights.routed.scaled(self.expert_share)
+            if not read_part.n_bytes or not self.params_active:
                 raise BadInput(_("A token reads none of its weights, so this describes no whole language model."))
 
     @property
@@ -162,6 +171,7 @@ class Geometry:
 
     @property
     def params_total(self) -> int | None:
+        """Parameters of the whole model; None where the weights are unknown."""
         return self.weights.total.parameters if self.weights else None
 
     @property
@@ -173,6 +183,7 @@ class Geometry:
         return self.weights.dense.parameters + self.weights.head.parameters + routed
 
     def to_json(self) -> dict[str, Any]:
+        """The geometry as a stored JSON document."""
         return asdict(self)
 
     @classmethod
@@ -199,17 +210,17 @@ class Geometry:
 
 
 def printable(text: str) -> str:
-    """A name out of a file, fit to be shown: short, and without control characters."""
+    """Makes a name out of a file fit to be shown: short, and without control characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in text[:60])
 
 
-def together(layers: Iterable[Attention]) -> tuple[Attention, ...]:
-    """Single layers (`layers` = 1), alike ones put together."""
+def group_alike(layers: Iterable[Attention]) -> tuple[Attention, ...]:
+    """Puts single layers (`layers` = 1) that are alike together."""
     return tuple(replace(layer, layers=count) for layer, count in Counter(layers).items())
 
 
-def typed(params_total: float, params_active: float, bits: float) -> Geometry:
-    """A model of which only parameter counts and bits per weight are known. Raises BadInput."""
+def from_parameter_counts(params_total: float, params_active: float, bits: float) -> Geometry:
+    """Makes the geometry of a model of which only parameter counts and bits per weight are known. Raises BadInput."""
     if not 0 < params_active <= params_total <= 1e15:
         raise BadInput(_("Active parameters must be more than none and no more than all parameters."))
     check_bits(bits)
@@ -230,7 +241,49 @@ def typed(params_total: float, params_active: float, bits: float) -> Geometry:
 
 
 def check_bits(bits: float) -> None:
+    """Raises BadInput for bits per weight that no format has."""
     if not 0 < bits <= 64:
         raise BadInput(
             _("{bits:g} bits per weight make no sense; typical are 4.85 (Q4_K_M), 8.5 (Q8_0) and 16.", bits=bits)
         )
+
+
+# --- which layers slide ----------------------------------------------------------------------------------------------
+
+FULL_EVERY = {
+    "gemma2": 2,
+    "gemma3": 6,
+    "gemma3n": 5,
+    "gemma4": 6,
+    "gemma_embedding": 6,
+    "gpt_oss": 2,
+    "cohere2": 4,
+    "exaone4": 4,
+    "exaone_moe": 4,
+    "olmo2": 4,
+    "olmo3": 4,
+    "afmoe": 4,
+    "llama4": 4,
+    "smallthinker": 4,
+    "recurrent_gemma": 3,
+}
+"""Families whose files have a sliding window but no pattern: each n-th layer sees everything."""
+
+
+def slides_by_period(every: int, blocks: int) -> list[bool]:
+    """Whether each layer slides: every `every`-th sees everything, the others slide; with 0 all slide."""
+    return [not every or (index + 1) % every != 0 for index in range(blocks)]
+
+
+def slides_by_default(family: str, window: int, blocks: int) -> tuple[list[bool], bool, str]:
+    """Whether each layer slides where a window has no pattern, whether that is unknown, and the assumption."""
+    name = family.removesuffix("_text").replace("-", "_").replace("gptoss", "gpt_oss")
+    if every := FULL_EVERY.get(name):
+        sentence = _("no pattern beside the sliding window: 1 layer in {every} sees all", every=every)
+        return slides_by_period(every, blocks), False, sentence
+    sentence = _(
+        "there is a sliding window of {window:,} tokens but no pattern, so all layers count as sliding, which "
+        "reads the fewest bytes",
+        window=window,
+    )
+    return [True] * blocks, True, sentence

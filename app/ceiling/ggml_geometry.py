@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from app.ceiling.geometry import (
     CHUNKED,
@@ -15,14 +16,14 @@ from app.ceiling.geometry import (
     Part,
     Source,
     Weights,
+    group_alike,
     printable,
-    together,
+    slides_by_default,
+    slides_by_period,
 )
-from app.ceiling.ggml_completeness import missing_parts
 from app.ceiling.ggml_keys import Keys
 from app.ceiling.gguf import Header, Tensor, read_header
 from app.ceiling.named_totals import with_totals_checked
-from app.ceiling.windows import slides_by_default, slides_by_period
 from app.core.errors import BadInput
 from app.core.i18n import _
 
@@ -37,36 +38,38 @@ _RECURRENT = re.compile(r"ssm_|time_mix_|shortconv\.")
 
 
 def from_file(path: Path, source: Source = Source.GGUF) -> Geometry:
-    """The geometry of a GGUF model, all its shards together. Raises BadInput."""
+    """Reads the geometry of a GGUF model, all its shards together. Raises BadInput."""
     header = read_header(path)
     try:
-        whole = geometry(header, source)
+        file_geometry = geometry(header, source)
     except BadInput as error:
         raise BadInput(_("{name}: {error}", name=path.name, error=error)) from error
     labels = [header.metadata.get(f"general.{key}") for key in ("name", "size_label")]
-    return with_totals_checked(whole, labels, header.metadata.get("general.parameter_count"))
+    return with_totals_checked(file_geometry, labels, header.metadata.get("general.parameter_count"))
 
 
 def geometry(header: Header, source: Source) -> Geometry:
-    """Raises BadInput when the key-values describe no language model."""
+    """Makes a geometry of key-values and tensor table. Raises BadInput where they describe no language model."""
     keys = Keys(header.metadata)
     blocks = keys.blocks
     by_block = _names_by_block(header.tensors)
     predictors = _predictor_blocks(keys, by_block)
-    own = [index for index in range(blocks) if index not in predictors]
+    own_blocks = [index for index in range(blocks) if index not in predictors]
     layers = _Layers(keys, by_block if header.tensors else None)
     assumptions = list(_unknown_types(header.tensors))
-    attention = [layer for index in own if (layer := layers.attention(index)) is not None]
-    state_bytes = sum(layers.state_bytes(index) for index in own)
+    attention = [layer for index in own_blocks if (layer := layers.attention(index)) is not None]
+    state_bytes = sum(layers.state_bytes(index) for index in own_blocks)
     weights = _weights(header.tensors, predictors, blocks) if header.tensors else None
     total, used = keys.number("expert_count"), keys.number("expert_used_count")
     if weights and weights.routed.n_bytes and not total:
         raise BadInput(_("there are routed experts, but not how many."))
     if used > total:
         raise BadInput(_("a token is said to use {used} of {total} experts.", used=used, total=total))
-    why = missing_parts(keys, by_block, own, {tensor.name for tensor in header.tensors}) if header.tensors else ""
+    no_weights_reason = (
+        missing_parts(keys, by_block, own_blocks, {tensor.name for tensor in header.tensors}) if header.tensors else ""
+    )
     if total and not used:
-        why = _(
+        no_weights_reason = _(
             "how many of its {experts} experts a token uses is unknown, so the bytes read are unknown: type "
             "the active parameters",
             experts=total,
@@ -75,14 +78,14 @@ def geometry(header: Header, source: Source) -> Geometry:
     return Geometry(
         source=source,
         architecture=printable(keys.architecture),
-        weights=None if why else weights,
-        attention=together(attention),
-        blocks=len(own),
+        weights=None if no_weights_reason else weights,
+        attention=group_alike(attention),
+        blocks=len(own_blocks),
         state_bytes=state_bytes,
         experts_total=total,
         experts_used=used,
-        expert_blocks=tuple(index for index in own if any(map(_ROUTED.match, by_block.get(index, ())))),
-        assumptions=(*([why] if why else []), *assumptions, *layers.assumptions),
+        expert_blocks=tuple(index for index in own_blocks if any(map(_ROUTED.match, by_block.get(index, ())))),
+        assumptions=(*([no_weights_reason] if no_weights_reason else []), *assumptions, *layers.assumptions),
         certainty=Certainty.ESTIMATE if not_understood else Certainty.BOUND,
         not_understood=not_understood,
     )
@@ -118,6 +121,7 @@ class _Layers:
             self.assumptions.append(_(MLA))
 
     def attention(self, index: int) -> Attention | None:
+        """What a layer caches, by the keys `attention.*`; None where it has no attention."""
         keys = self._keys
         heads = keys.of_layer("attention.head_count", index)
         kv_heads = keys.of_layer("attention.head_count_kv", index, default=heads)
@@ -213,7 +217,7 @@ class _Layers:
             self.assumptions.append(sentence)
         else:
             slides = slides_by_period(keys.number("attention.sliding_window_pattern"), blocks)
-        return [window if one else None for one in slides]
+        return [window if is_sliding else None for is_sliding in slides]
 
 
 def _names_by_block(tensors: Iterable[Tensor]) -> dict[int, list[str]]:
@@ -252,3 +256,68 @@ def _weights(tensors: Sequence[Tensor], predictors: set[int], blocks: int) -> We
         else:
             dense += part
     return Weights(dense, routed, head, unread)
+
+
+# --- whether the file holds all of its model -------------------------------------------------------------------------
+# A file that lacks tensors reads fewer bytes, which makes it no faster.
+
+_MIXER = re.compile(r"attn_(q|k|v|qkv|kv_a|kv_b|k_b|out|output)|ssm_|time_mix_|shortconv\.")
+_FFN = re.compile(r"ffn_(gate|up|down|gate_up)|channel_mix_")
+SHOWN_LAYERS = 6
+
+
+class Parts(NamedTuple):
+    """Whether a block has tensors of a mixer, and of an FFN."""
+
+    mixer: bool
+    ffn: bool
+
+
+def missing_parts(keys: Keys, by_block: Mapping[int, Sequence[str]], blocks: Sequence[int], names: set[str]) -> str:
+    """Says which tensors are missing; empty where the model is whole."""
+    if not any(name.startswith("token_embd") for name in names):
+        return _("the file has no token_embd.weight, so it is not a whole model, and there is no ceiling")
+    parts = {
+        index: Parts(*(any(part.match(name) for name in by_block.get(index, ())) for part in (_MIXER, _FFN)))
+        for index in blocks
+    }
+    has_both = 2 * sum(all(block_parts) for block_parts in parts.values()) > len(parts)
+    lacking = [
+        index
+        for index, block_parts in parts.items()
+        if not any(block_parts)
+        or _is_half(by_block.get(index, ()))
+        or (
+            has_both
+            and not block_parts.mixer
+            and _expects(keys, index, "attention.head_count", "attention.head_count_kv")
+        )
+        or (has_both and not block_parts.ffn and _expects(keys, index, "feed_forward_length"))
+    ]
+    if not lacking:
+        return ""
+    return _(
+        "{count} of {blocks} layers lack tensors ({layers}): the file is incomplete, so there is no ceiling",
+        count=len(lacking),
+        blocks=len(blocks),
+        layers=", ".join(map(str, lacking[:SHOWN_LAYERS])) + (" …" if len(lacking) > SHOWN_LAYERS else ""),
+    )
+
+
+def _expects(keys: Keys, index: int, *names: str) -> bool:
+    """A list that gives a layer none of something says that it has none."""
+    values = (keys.metadata.get(f"{keys.architecture}.{name}") for name in names)
+    return not any(isinstance(value, list) and index < len(value) and value[index] == 0 for value in values)
+
+
+def _is_half(names: Sequence[str]) -> bool:
+    """What goes in without what comes out, or the reverse."""
+
+    def has(pattern: str) -> bool:
+        return any(re.match(pattern, name) for name in names)
+
+    return (
+        (has(r"ffn_(up|gate_up)(\.weight|_exps|\.\d)") != has(r"ffn_down(\.weight|_exps|\.\d)"))
+        or (has(r"attn_(q|qkv|q_b)\.weight") and not has(r"attn_out|ssm_"))
+        or (has(r"attn_k\.weight") and not has(r"attn_(q|qkv)"))
+    )

@@ -43,7 +43,7 @@ some; and those that change no byte."""
 
 @dataclass(frozen=True)
 class Keys:
-    """Key-values, read with doubt."""
+    """Key-values of a GGUF file, each checked as it is read; those that were used are remembered."""
 
     metadata: Mapping[str, Any]
     _numbers: dict[str, int | None] = field(default_factory=dict, init=False, compare=False)
@@ -52,6 +52,7 @@ class Keys:
 
     @property
     def architecture(self) -> str:
+        """`general.architecture`. Raises BadInput for what is no language model."""
         name = self.metadata.get("general.architecture")
         if self.metadata.get("general.type", "model") != "model" or name == "clip":
             raise BadInput(_("this is not a language model but a part of one, such as a vision projector."))
@@ -61,41 +62,45 @@ class Keys:
 
     @property
     def blocks(self) -> int:
+        """`block_count`. Raises BadInput where it makes no sense."""
         if not 0 < (blocks := self.number("block_count")) <= MAX_BLOCKS:
             raise BadInput(_("{blocks} blocks make no language model.", blocks=blocks))
         return blocks
 
     def get(self, key: str) -> Any:
+        """The value of a key of the architecture, as stored; the key counts as used."""
         self._used.add(key)
         return self.metadata.get(f"{self.architecture}.{key}")
 
     def number(self, key: str, default: int = 0) -> int:
-        """A count; of a list (one for each layer) the largest."""
+        """Returns a count; of a list with one for each layer the largest."""
         if key not in self._numbers:
             value = self.get(key)
             values = self._bounded(key, value) if isinstance(value, list) else [value]
-            self._numbers[key] = max((self._checked(key, one) for one in values if one is not None), default=None)
+            self._numbers[key] = max((self._checked(key, entry) for entry in values if entry is not None), default=None)
         count = self._numbers[key]
         return default if count is None else count
 
     def understand(self, *names: str) -> None:
-        """These keys are understood, although this model needs none of them."""
+        """Marks keys as understood, although this model needs none of them."""
         self._used.update(names)
 
     def not_understood(self) -> tuple[str, ...]:
-        """Keys that shape what a token reads, and were not used; and the architecture where it is unknown."""
+        """Names keys that shape what a token reads and were not used, and the architecture where it is unknown."""
         prefix = f"{self.architecture}."
-        own = {key.removeprefix(prefix): value for key, value in self.metadata.items() if key.startswith(prefix)}
+        architecture_keys = {
+            key.removeprefix(prefix): value for key, value in self.metadata.items() if key.startswith(prefix)
+        }
         names = [
             key
-            for key, value in own.items()
+            for key, value in architecture_keys.items()
             if key not in self._used and not _ONLY_WEIGHTS.fullmatch(key) and shapes_bytes(key.replace(".", "_"), value)
         ]
         unknown = [] if self.architecture in KNOWN_ARCHITECTURES else ["general.architecture"]
         return (*unknown, *(printable(f"{prefix}{name}") for name in names))
 
     def of_layer(self, key: str, index: int, default: int = 0) -> int:
-        """The same, where a list may give each layer its own."""
+        """Returns the count of one layer, where a list may give each layer its own."""
         value = self.get(key)
         if isinstance(value, list):
             if index >= len(value):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from app.ceiling.gguf_reader import Budget, Cursor, GGUFFormatError
-from app.ceiling.types import GGML_TYPES
+from app.ceiling.number_formats import GGML_TYPES
 from app.core.errors import BadInput
 from app.core.i18n import _
 
@@ -30,6 +30,8 @@ _SHARD_NAME = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.g
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
+    """A row of the tensor table."""
+
     name: str
     type_name: str
     shape: tuple[int, ...]
@@ -39,22 +41,26 @@ class Tensor:
 
     @property
     def elements(self) -> int:
+        """Number of weights."""
         return prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
+    """Key-values and tensor table of a model."""
+
     metadata: Mapping[str, Any]
     """Scalars, short strings and short arrays of numbers; long values are left out."""
     tensors: tuple[Tensor, ...]
 
 
 def is_gguf(start: bytes) -> bool:
+    """Whether a file begins as GGUF files do."""
     return start.startswith(MAGIC)
 
 
 def read_header(path: Path) -> Header:
-    """The header of a model; any shard of a split file stands for all. Raises BadInput."""
+    """Reads the header of a model; any shard of a split file stands for all. Raises BadInput."""
     budget = Budget()
     header = _read_file(path, budget)
     count = header.metadata.get("split.count", 1)

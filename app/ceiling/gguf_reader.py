@@ -25,11 +25,11 @@ _STRING, _ARRAY = 8, 9
 
 
 class GGUFFormatError(Exception):
-    """What is wrong with a file, as the end of a sentence."""
+    """What is wrong with a GGUF file; the message is the end of a sentence."""
 
 
 class Budget:
-    """What all shards of a model together may cost."""
+    """What reading all shards of a model together may cost."""
 
     def __init__(self) -> None:
         self.bytes_read = MAX_BYTES_READ
@@ -39,17 +39,20 @@ class Budget:
         self.keys = MAX_KEYS
 
     def spend_entries(self, tensors: int, keys: int) -> None:
+        """Raises GGUFFormatError where the files claim more tensors or keys than any model has."""
         self.tensors -= tensors
         self.keys -= keys
         if self.tensors < 0 or self.keys < 0:
             raise GGUFFormatError(_("it claims {tensors:,} tensors and {keys:,} keys", tensors=tensors, keys=keys))
 
     def spend_bytes(self, count: int) -> None:
+        """Raises GGUFFormatError where more is read than any real header has."""
         self.bytes_read -= count
         if self.bytes_read < 0:
             raise GGUFFormatError(_("its header is longer than that of any real model"))
 
     def spend_elements(self, strings: int = 0, numbers: int = 0) -> None:
+        """Raises GGUFFormatError where lists are longer than those of any real model."""
         self.strings -= strings
         self.numbers -= numbers
         if self.strings < 0 or self.numbers < 0:
@@ -57,7 +60,7 @@ class Budget:
 
 
 class Cursor:
-    """Goes forward through a file in chunks; every length is held against the file's size before it is believed."""
+    """Goes forward through a file in chunks; every length is compared with the file's size before it is believed."""
 
     def __init__(self, file: BinaryIO, size: int, order: str, budget: Budget, position: int) -> None:
         self._file, self._size, self._budget = file, size, budget
@@ -68,6 +71,7 @@ class Cursor:
 
     @property
     def position(self) -> int:
+        """Offset in the file of the next byte."""
         return self._chunk_at + self._offset
 
     def _load(self, count: int) -> None:
@@ -84,6 +88,7 @@ class Cursor:
         self._chunk, self._chunk_at, self._offset = chunk, position, 0
 
     def take(self, count: int) -> bytes:
+        """Returns the next `count` bytes."""
         if self._offset + count > len(self._chunk):
             self._load(count)
         start = self._offset
@@ -91,11 +96,13 @@ class Cursor:
         return self._chunk[start : self._offset]
 
     def skip(self, count: int) -> None:
+        """Goes past the next `count` bytes without reading them."""
         if count > self._size - self.position:
             raise GGUFFormatError(_("it is cut short, or a length in it is a lie"))
         self._offset += count
 
     def number(self, code: str) -> Any:
+        """Returns the next number, by its `struct` code."""
         layout = self._formats[code]
         if self._offset + layout.size > len(self._chunk):
             self._load(layout.size)
@@ -104,13 +111,14 @@ class Cursor:
         return value
 
     def name(self) -> str:
+        """Returns the next string, where a name is expected."""
         length = self.number("Q")
         if length > MAX_NAME:
             raise GGUFFormatError(_("a name in it is {length:,} bytes long", length=length))
         return self.take(length).decode("utf-8", errors="replace")
 
     def value(self, kind: int) -> Any:
-        """One value; None where it is longer than what is kept."""
+        """Returns one value; None where it is longer than what is kept."""
         if kind in _NUMBERS:
             return self.number(_NUMBERS[kind])
         if kind == _STRING:

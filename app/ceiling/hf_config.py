@@ -14,13 +14,21 @@ from app.ceiling.geometry import (
     Part,
     Source,
     Weights,
+    group_alike,
     printable,
-    together,
 )
-from app.ceiling.hf_attention import attention, attention_parameters
-from app.ceiling.hf_families import KNOWN_MODEL_TYPES, with_defaults
-from app.ceiling.hf_ffn import FfnParameters, ffn_parameters
-from app.ceiling.hf_keys import EXPERTS, EXPERTS_USED, VOCABULARY, Config, Missing, language_part, outer_keys
+from app.ceiling.hf_blocks import FfnParameters, attention, attention_parameters, ffn_parameters
+from app.ceiling.hf_keys import (
+    EXPERTS,
+    EXPERTS_USED,
+    KNOWN_MODEL_TYPES,
+    VOCABULARY,
+    HfConfig,
+    Missing,
+    language_part,
+    outer_keys,
+    with_defaults,
+)
 from app.ceiling.hf_layers import Ffn, Layer, Mixer, layers
 from app.ceiling.hf_quantization import DTYPE_BITS, EXPERT_FORMATS, Bits, Range, bits_by_role
 from app.ceiling.hf_recurrent import recurrence, state_bytes
@@ -33,7 +41,7 @@ FOUR_NORMS = ("gemma2", "gemma3", "gemma4")
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """By role, of the whole model."""
+    """Number of weights of the whole model by role."""
 
     mixer: int
     ffn: int
@@ -44,6 +52,7 @@ class Parameters:
     looked_up: int
 
     def part(self, *roles: tuple[str, float]) -> Part:
+        """Adds up roles, each at its bits per weight."""
         total = Part()
         for role, bits in roles:
             total += Part.of(getattr(self, role), bits)
@@ -51,9 +60,9 @@ class Parameters:
 
 
 def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geometry:
-    """`bits`: of each weight; without it, what the config says. Raises BadInput."""
+    """Reads the geometry of a config.json; `bits` of each weight, or None for what the config says. Raises BadInput."""
     inner = with_defaults(language_part(document))
-    config = Config(inner)
+    config = HfConfig(inner)
     try:
         plan, assumptions = layers(config)
     except Missing as error:
@@ -86,7 +95,7 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
     )
 
 
-def _not_understood(document: Mapping[str, Any], config: Config) -> tuple[str, ...]:
+def _not_understood(document: Mapping[str, Any], config: HfConfig) -> tuple[str, ...]:
     keys = [] if config.model_type in KNOWN_MODEL_TYPES else ["model_type"]
     types = {"torch_dtype": DTYPE_BITS, "dtype": DTYPE_BITS, "expert_dtype": EXPERT_FORMATS}
     for name, understood in types.items():
@@ -95,13 +104,13 @@ def _not_understood(document: Mapping[str, Any], config: Config) -> tuple[str, .
     keys += config.not_understood()
     if config.count("zero_expert_num", default=0):
         keys.append("zero_expert_num")  # how many of the experts used cost nothing differs from token to token
-    outer = Config(outer_keys(document, config.values), used=set(config.used))
+    outer = HfConfig(outer_keys(document, config.values), used=set(config.used))
     if document.keys() != config.values.keys():
         keys += outer.not_understood()
     return tuple(printable(key) for key in dict.fromkeys(keys))
 
 
-def _cache(config: Config, plan: Sequence[Layer], assumptions: list[str]) -> tuple[tuple[Attention, ...] | None, int]:
+def _cache(config: HfConfig, plan: Sequence[Layer], assumptions: list[str]) -> tuple[tuple[Attention, ...] | None, int]:
     """What the layers cache, and the bytes of their states."""
     try:
         groups = [
@@ -110,7 +119,7 @@ def _cache(config: Config, plan: Sequence[Layer], assumptions: list[str]) -> tup
             if (group := attention(config.at(index), layer)) is not None
             for _copy in range(sublayers(config))
         ]
-        return together(groups), sum(state_bytes(config.at(index), layer) for index, layer in enumerate(plan))
+        return group_alike(groups), sum(state_bytes(config.at(index), layer) for index, layer in enumerate(plan))
     except Missing as error:
         assumptions.append(
             _("config.json names no {error}, so KV cache and state are unknown and left out", error=error)
@@ -118,13 +127,13 @@ def _cache(config: Config, plan: Sequence[Layer], assumptions: list[str]) -> tup
         return None, 0
 
 
-def sublayers(config: Config) -> int:
-    """LongCat's layers attend twice."""
+def sublayers(config: HfConfig) -> int:
+    """How often a layer attends: LongCat's layers attend twice."""
     return 2 if config.is_of("longcat_flash") else 1
 
 
 def _weights(
-    document: Mapping[str, Any], config: Config, plan: Sequence[Layer], bits: float | None, assumptions: list[str]
+    document: Mapping[str, Any], config: HfConfig, plan: Sequence[Layer], bits: float | None, assumptions: list[str]
 ) -> tuple[Weights | None, Weights | None, tuple[int, int]]:
     """The fewest bytes and the most, None where unknown; and experts in all and used."""
     routed = any(layer.ffn in (Ffn.ROUTED, Ffn.BOTH) for layer in plan)
@@ -157,7 +166,7 @@ def _weights(
 
 
 def _experts(ffns: Sequence[FfnParameters]) -> tuple[int, int]:
-    """In all and used: of a layer where all are alike, else summed over the layers, by size where sizes differ."""
+    """Experts in all and used: of a layer where all layers are alike, else summed, by size where sizes differ."""
     routed = [ffn for ffn in ffns if ffn.experts]
     if len({(ffn.experts, ffn.experts_used, ffn.of_expert) for ffn in routed}) <= 1:
         return (routed[0].experts, routed[0].experts_used) if routed else (0, 0)
@@ -180,9 +189,9 @@ def _at(parameters: Parameters, roles: Bits, is_tied: bool, fewest: bool) -> Wei
     )
 
 
-def _parameters(config: Config, plan: Sequence[Layer], ffns: Sequence[FfnParameters]) -> Parameters:
+def _parameters(config: HfConfig, plan: Sequence[Layer], ffns: Sequence[FfnParameters]) -> Parameters:
     mixer = sum(_mixer_parameters(config.at(index), layer) for index, layer in enumerate(plan))
-    ffn, small = sum(one.dense for one in ffns), sum(one.router for one in ffns)
+    ffn, small = sum(ffn_layer.dense for ffn_layer in ffns), sum(ffn_layer.router for ffn_layer in ffns)
     hidden, vocabulary = config.hidden, config.count(*VOCABULARY)
     for layer in plan:
         norms = 4 if config.is_of(*FOUR_NORMS) else (layer.mixer is not Mixer.NONE) + (layer.ffn is not Ffn.NONE)
@@ -192,11 +201,13 @@ def _parameters(config: Config, plan: Sequence[Layer], ffns: Sequence[FfnParamet
     if streams := config.count("hc_mult", default=0):
         mixer += 2 * len(plan) * (2 + streams) * streams * streams * hidden
     config.understand("hc_sinkhorn_iters", "hc_eps")
-    return Parameters(mixer, ffn + per_layer, sum(one.routed for one in ffns), small, hidden * vocabulary, looked_up)
+    return Parameters(
+        mixer, ffn + per_layer, sum(ffn_layer.routed for ffn_layer in ffns), small, hidden * vocabulary, looked_up
+    )
 
 
-def _per_layer_inputs(config: Config, vocabulary: int, blocks: int) -> tuple[int, int]:
-    """Of Gemma's embeddings for each layer: what is read, and what is only looked up."""
+def _per_layer_inputs(config: HfConfig, vocabulary: int, blocks: int) -> tuple[int, int]:
+    """Weights of Gemma's embeddings for each layer: those that are read, and those only looked up."""
     per_layer, hidden = config.count("hidden_size_per_layer_input", default=0), config.hidden
     rows = config.count("vocab_size_per_layer_input", default=vocabulary)
     dense = blocks * (3 * hidden * per_layer + hidden) + per_layer if per_layer else 0
@@ -205,7 +216,7 @@ def _per_layer_inputs(config: Config, vocabulary: int, blocks: int) -> tuple[int
     return dense, rows * per_layer * blocks
 
 
-def _mixer_parameters(config: Config, layer: Layer) -> int:
+def _mixer_parameters(config: HfConfig, layer: Layer) -> int:
     total = 0
     if group := attention(config, layer):
         total += attention_parameters(config, layer, group) * sublayers(config)

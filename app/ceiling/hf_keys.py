@@ -1,4 +1,5 @@
-"""A config.json, read with doubt and with account of which keys were used."""
+"""A config.json, read with doubt and with account of which keys were used; and the families that Roofmark understands,
+with what their classes take where a file leaves keys out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,11 +35,11 @@ CHUNK = ("attention_chunk_size",)
 
 
 class Missing(Exception):
-    """The config does not name what is needed; the text is the key."""
+    """The config does not name what is needed; the message is the key."""
 
 
-class Config:
-    """Keys of a config.json. An inner object's are named with their way: `linear_attn_config.head_dim`.
+class HfConfig:
+    """Keys of a config.json; an inner object's are named with their way: `linear_attn_config.head_dim`.
 
     A list gives each layer its own value: `at` looks at one layer.
     """
@@ -49,14 +50,16 @@ class Config:
         self.used: set[str] = set() if used is None else used
         self._index = index
 
-    def at(self, index: int) -> "Config":
-        return Config(self.values, index, self.used)
+    def at(self, index: int) -> "HfConfig":
+        """The same config, looking at one layer."""
+        return HfConfig(self.values, index, self.used)
 
     def is_of(self, *families: str) -> bool:
+        """Whether `model_type` begins with the name of one of the families."""
         return self.model_type.startswith(families)
 
     def value(self, name: str) -> Any:
-        """As written; the key counts as used."""
+        """Returns a value as written; the key counts as used."""
         value = self._peek(name)
         if value is not None:
             self.used.add(name)
@@ -69,23 +72,24 @@ class Config:
         return place
 
     def entry(self, values: list[Any]) -> Any:
-        """What a list says of this layer; None where it says nothing."""
+        """Returns what a list says of this layer; None where it says nothing."""
         return values[self._index] if self._index is not None and self._index < len(values) else None
 
     def understand(self, *names: str) -> None:
-        """These keys are understood, although this model needs none of them."""
+        """Marks keys as understood, although this model needs none of them."""
         self.used.update(names)
 
     def count(self, *names: str, default: int | None = None) -> int:
-        """The first of these keys that is there; the others are used too where they say the same.
+        """Returns the count under the first of these keys that is there; the others are used too where they say the
+        same.
 
         Raises Missing, BadInput.
         """
-        for place, name in enumerate(names):
+        for position, name in enumerate(names):
             value = self.value(name)
             if value is None:
                 continue
-            self.used.update(other for other in names[place + 1 :] if self._peek(other) == value)
+            self.used.update(alias for alias in names[position + 1 :] if self._peek(alias) == value)
             return self._checked(name, value)
         if default is None:
             raise Missing(names[0])
@@ -110,7 +114,7 @@ class Config:
         return value
 
     def list_of(self, *names: str) -> list[Any] | None:
-        """The first of these keys that is a list with entries."""
+        """Returns the first of these keys' values that is a list with entries."""
         for name in names:
             if isinstance(value := self._peek(name), list) and value:
                 self.used.add(name)
@@ -125,22 +129,27 @@ class Config:
         return value
 
     def flag(self, name: str, default: bool = False) -> bool:
+        """Returns a truth value, or `default` where the key is missing."""
         value = self.value(name)
         return default if value is None else bool(value)
 
     def not_understood(self) -> list[str]:
+        """Names keys that shape bytes and were not used."""
         return list(dict.fromkeys(unused(self.values, self.used)))
 
     @property
     def hidden(self) -> int:
+        """Width of the hidden state."""
         return self.count(*HIDDEN)
 
     @property
     def heads(self) -> int:
+        """Number of query heads."""
         return self.count(*HEADS)
 
     @property
     def blocks(self) -> int:
+        """Number of layers. Raises Missing, BadInput."""
         kinds: str | list[Any] | None = self.list_of(*LAYER_KINDS)
         if kinds is None and isinstance(letters := self.value("hybrid_override_pattern"), str):
             kinds = letters.replace("|", "")
@@ -152,14 +161,17 @@ class Config:
 
     @property
     def experts(self) -> int:
+        """Routed experts of a layer; 0 where there are none."""
         return self.count(*EXPERTS, default=0)
 
     @property
     def experts_used(self) -> int:
+        """Routed experts that a token uses; 0 where that is not named."""
         return self.count(*EXPERTS_USED, default=0)
 
     @property
     def window(self) -> int:
+        """Tokens that a sliding layer sees; 0 where nothing slides."""
         return self.count(*WINDOW, default=0)
 
 
@@ -168,7 +180,7 @@ def _hashable(value: Any) -> Any:
 
 
 def language_part(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The part about the language model, with what only the outer part says about it."""
+    """Returns the part about the language model, with what only the outer part says about it."""
     inner = dict(document)
     while nested := next((inner[key] for key in NESTED if isinstance(inner.get(key), dict)), None):
         outer = inner
@@ -180,9 +192,51 @@ def language_part(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outer_keys(document: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
-    """What a larger model says beside its language part, without what the language part repeats."""
+    """Returns what a larger model says beside its language part, without what the language part repeats."""
     return {key: value for key, value in document.items() if key not in NESTED and inner.get(key) != value}
 
 
 def integers(values: Sequence[Any]) -> list[int]:
+    """Keeps the whole numbers of a list."""
     return [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+
+
+# --- families --------------------------------------------------------------------------------------------------------
+
+_MODEL_TYPES = """
+    afmoe apertus arcee arctic baichuan bailing_moe bailing_moe_linear bailing_moe_v2 bamba bloom chatglm cohere
+    cohere2 dbrx deepseek deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 dots1 ernie4_5 ernie4_5_moe exaone
+    exaone4 exaone_moe falcon falcon_h1 falcon_mamba flex_olmo gemma gemma2 gemma3 gemma3_text gemma3n
+    gemma3n_text gemma4 gemma4_text glm glm4 glm4_moe glm4_moe_lite glm4v_moe_text glm4v_text glm_moe_dsa gpt2
+    gpt_bigcode gpt_neox gptj gpt_oss granite granitemoe granitemoehybrid granitemoeshared grok grok-1 helium
+    hunyuan hunyuan_v1_dense hunyuan_v1_moe internlm internlm2 internlm3 jamba kimi_k2 kimi_k25 kimi_k3
+    kimi_linear lfm2 lfm2_moe llama llama4 llama4_text longcat_flash mamba mamba2 mimo mimo_v2_flash minicpm
+    minicpm3 minimax minimax_m1 minimax_m2 minimax_text_01 ministral ministral3 mistral mistral3 mixtral
+    mllama_text_model mpt nemotron nemotron_h olmo olmo2 olmo3 olmoe opt orion phi phi3 phi4 phimoe qwen2
+    qwen2_5_omni_text qwen2_5_vl qwen2_5_vl_text qwen2_moe qwen2_vl qwen2_vl_text qwen3 qwen3_5 qwen3_5_moe
+    qwen3_5_moe_text qwen3_5_text qwen3_6 qwen3_6_moe qwen3_moe qwen3_next qwen3_omni_moe_text qwen3_vl_moe_text
+    qwen3_vl_text recurrent_gemma rwkv6 rwkv7 seed_oss smallthinker smollm3 solar stablelm starcoder2 step3_text
+    step3p5 step3p7 yi
+"""
+KNOWN_MODEL_TYPES = frozenset(_MODEL_TYPES.split())
+
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "gemma3_text": {
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "vocab_size": 262_208,
+        "sliding_window": 4096,
+    },
+    "gemma2": {"head_dim": 256},
+    "gemma": {"head_dim": 256},
+    "phimoe": {"num_local_experts": 16, "num_experts_per_tok": 2},
+    "mixtral": {"num_local_experts": 8, "num_experts_per_tok": 2},
+}
+"""What the class of a family takes for keys that its files may leave out."""
+
+
+def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fills in what the family's class takes for keys that the file leaves out."""
+    defaults = _DEFAULTS.get(str(values.get("model_type") or ""), {})
+    return {**values, **{key: value for key, value in defaults.items() if values.get(key) is None}}

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from app.ceiling.geometry import SHARED_KV, printable
-from app.ceiling.hf_keys import CHUNK, LAYER_KINDS, WINDOW, Config, integers
-from app.ceiling.windows import slides_by_default, slides_by_period
+from app.ceiling.geometry import SHARED_KV, printable, slides_by_default, slides_by_period
+from app.ceiling.hf_keys import CHUNK, LAYER_KINDS, WINDOW, HfConfig, integers
 from app.core.errors import BadInput
 from app.core.i18n import _
 
 
 class Mixer(StrEnum):
+    """How a layer looks at earlier tokens."""
+
     NONE = "none"
     FULL = "full"
     SLIDING = "sliding"
@@ -27,6 +28,8 @@ class Mixer(StrEnum):
 
 
 class Ffn(StrEnum):
+    """Whether the FFN of a layer is dense, of routed experts, or both."""
+
     NONE = "none"
     DENSE = "dense"
     ROUTED = "routed"
@@ -35,6 +38,8 @@ class Ffn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Layer:
+    """A mixer and an FFN."""
+
     mixer: Mixer
     ffn: Ffn
     shares_kv: bool = False
@@ -69,8 +74,8 @@ ROUTED_EVERY = ("moe_layer_freq", "moe_layer_frequency", "moe_every_n_layers")
 _DENSE_FIRST = re.compile(r"\w*(leading|first)_(k_)?dense\w*|(num|n)_dense_(layers|blocks)|\w*dense_first\w*")
 
 
-def layers(config: Config) -> tuple[list[Layer], list[str]]:
-    """All layers from first to last, and what was taken for granted. Raises Missing, BadInput."""
+def layers(config: HfConfig) -> tuple[list[Layer], list[str]]:
+    """Returns all layers from first to last, and the assumptions. Raises Missing, BadInput."""
     blocks = config.blocks
     names = config.list_of(*LAYER_KINDS)
     pattern = config.value("hybrid_override_pattern")
@@ -92,7 +97,7 @@ def layers(config: Config) -> tuple[list[Layer], list[str]]:
     return plan, assumptions
 
 
-def _shares_kv(config: Config, blocks: int) -> list[bool]:
+def _shares_kv(config: HfConfig, blocks: int) -> list[bool]:
     """Whether each layer uses the cache of another one."""
     shared_from = blocks - config.count("num_kv_shared_layers", "num_shared_kv_layers", default=0)
     factor = config.count("cla_share_factor", default=1) if config.flag("use_cla", default=True) else 1
@@ -100,8 +105,8 @@ def _shares_kv(config: Config, blocks: int) -> list[bool]:
     return [index >= shared_from or (factor > 1 and index % factor != 0) for index in range(blocks)]
 
 
-def _mixers(config: Config, blocks: int, names: list[Any] | None) -> tuple[list[Mixer], bool, list[str]]:
-    """Also whether it is unknown which layers slide."""
+def _mixers(config: HfConfig, blocks: int, names: list[Any] | None) -> tuple[list[Mixer], bool, list[str]]:
+    """The mixer of each layer, whether it is unknown which layers slide, and assumptions."""
     config.understand(*FULL_INTERVAL, *WINDOW_PATTERN, "max_window_layers", "layer_group_size", "attn_type_list")
     if names:
         config.understand(*WINDOW, *CHUNK, *ATTENDING, "use_sliding_window", "attn_layer_period", "attn_layer_offset")
@@ -118,7 +123,7 @@ def _mixers(config: Config, blocks: int, names: list[Any] | None) -> tuple[list[
     return _windows(config, blocks)
 
 
-def _cycled(names: list[Any], blocks: int, config: Config) -> list[Any]:
+def _cycled(names: list[Any], blocks: int, config: HfConfig) -> list[Any]:
     """RecurrentGemma names one period of its layers."""
     if config.is_of("recurrent_gemma") and len(names) < blocks:
         return [names[index % len(names)] for index in range(blocks)]
@@ -127,8 +132,8 @@ def _cycled(names: list[Any], blocks: int, config: Config) -> list[Any]:
     )
 
 
-def _recurrent_mixers(config: Config, blocks: int) -> list[Mixer] | None:
-    """Of a model that is not all attention, by whichever key says so; None where all layers attend."""
+def _recurrent_mixers(config: HfConfig, blocks: int) -> list[Mixer] | None:
+    """The mixers of a model that is not all attention, by whichever key says so; None where all layers attend."""
     indices = range(blocks)
     if config.is_of("falcon_h1"):
         return [Mixer.PARALLEL] * blocks
@@ -146,8 +151,8 @@ def _recurrent_mixers(config: Config, blocks: int) -> list[Mixer] | None:
     if kinds := config.list_of("attn_type_list"):
         return [Mixer.FULL if kind else Mixer.LINEAR for kind in _whole(kinds, blocks, "attn_type_list")]
     if attending := set(integers(config.list_of(*ATTENDING) or [])):
-        other = Mixer.CONV if config.count("conv_L_cache", default=0) else Mixer.MAMBA
-        return [Mixer.FULL if index in attending else other for index in indices]
+        recurrent = Mixer.CONV if config.count("conv_L_cache", default=0) else Mixer.MAMBA
+        return [Mixer.FULL if index in attending else recurrent for index in indices]
     if period := config.count("attn_layer_period", default=0):
         offset = config.count("attn_layer_offset", default=0)
         return [Mixer.FULL if index % period == offset else Mixer.MAMBA for index in indices]
@@ -165,8 +170,8 @@ def _whole(entries: list[Any], blocks: int, name: str) -> list[Any]:
     return entries[:blocks]
 
 
-def _windows(config: Config, blocks: int) -> tuple[list[Mixer], bool, list[str]]:
-    """Of a model of which all layers attend."""
+def _windows(config: HfConfig, blocks: int) -> tuple[list[Mixer], bool, list[str]]:
+    """The mixers of a model whose layers all attend; the rest is as in `_mixers`."""
     chunk = config.count(*CHUNK, default=0)
     default = not config.is_of("qwen2", "qwen3")
     if not (config.window or chunk) or not config.flag("use_sliding_window", default=default):
@@ -183,11 +188,11 @@ def _windows(config: Config, blocks: int) -> tuple[list[Mixer], bool, list[str]]
         slides = stated
     else:
         slides, is_unknown, sentence = slides_by_default(config.model_type, config.window or chunk, blocks)
-        return [Mixer.SLIDING if one else Mixer.FULL for one in slides], is_unknown, [sentence]
-    return [Mixer.SLIDING if one else Mixer.FULL for one in slides], False, assumptions
+        return [Mixer.SLIDING if is_sliding else Mixer.FULL for is_sliding in slides], is_unknown, [sentence]
+    return [Mixer.SLIDING if is_sliding else Mixer.FULL for is_sliding in slides], False, assumptions
 
 
-def _stated_pattern(config: Config, blocks: int) -> list[bool] | None:
+def _stated_pattern(config: HfConfig, blocks: int) -> list[bool] | None:
     """A period, letters for local and global layers, or 1 for each layer that slides."""
     if entries := config.list_of(*WINDOW_PATTERN):
         return [bool(entry) for entry in _whole(entries, blocks, "sliding_window_pattern")]
@@ -199,7 +204,8 @@ def _stated_pattern(config: Config, blocks: int) -> list[bool] | None:
     return None
 
 
-def ffn_of(config: Config, index: int) -> Ffn:
+def ffn_of(config: HfConfig, index: int) -> Ffn:
+    """The kind of a layer's FFN, by whichever key says where experts are."""
     layer_config = config.at(index)
     if config.is_of("mamba", "falcon_mamba"):
         return Ffn.NONE
@@ -211,14 +217,14 @@ def ffn_of(config: Config, index: int) -> Ffn:
     if config.is_of("longcat_flash") or (config.is_of("arctic") and config.flag("use_residual", default=True)):
         return Ffn.BOTH
     for name in ("mlp_layer_types", "moe_layer_freq", "is_moe_layer"):
-        if (given := config.list_of(name)) and index < len(given):
-            return Ffn.ROUTED if given[index] in ("sparse", "moe", 1, True) else Ffn.DENSE
+        if (kinds := config.list_of(name)) and index < len(kinds):
+            return Ffn.ROUTED if kinds[index] in ("sparse", "moe", 1, True) else Ffn.DENSE
     if (moe_layers := _numbers(config, "moe_layers", "moe_layers_enum", "moe_layer_indices")) is not None:
         return Ffn.ROUTED if index in moe_layers else Ffn.DENSE
     return Ffn.ROUTED if _is_routed(config, index) else Ffn.DENSE
 
 
-def _numbers(config: Config, *names: str) -> set[int] | None:
+def _numbers(config: HfConfig, *names: str) -> set[int] | None:
     """A list of layers, or the same as text: `4,5,6`."""
     for name in names:
         value = config.value(name)
@@ -229,7 +235,7 @@ def _numbers(config: Config, *names: str) -> set[int] | None:
     return None
 
 
-def _is_routed(config: Config, index: int) -> bool:
+def _is_routed(config: HfConfig, index: int) -> bool:
     step = config.count(*ROUTED_STEP, default=1) or 1
     period = config.count("expert_layer_period", default=1) or 1
     every = config.count(*ROUTED_EVERY, default=1) or 1
@@ -246,7 +252,7 @@ def _is_routed(config: Config, index: int) -> bool:
     )
 
 
-def dense_first(config: Config) -> int:
-    """How many layers at the beginning are dense in a model with experts, by whatever name."""
+def dense_first(config: HfConfig) -> int:
+    """Returns how many layers at the beginning are dense in a model with experts, by whatever name."""
     names = [name for name in config.values if _DENSE_FIRST.fullmatch(name)]
     return config.count(*names, "moe_layer_start_index", default=0)

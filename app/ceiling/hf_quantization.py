@@ -38,14 +38,18 @@ _BITS_KEYS = ("bits", "w_bit", "weight_bits", "num_bits", "nbits", "wbits", "q_b
 
 
 class Range(NamedTuple):
+    """Bits per weight: the fewest and the most that files of one quantization have."""
+
     fewest: float
     most: float
 
     @classmethod
     def exactly(cls, bits: float) -> "Range":
+        """A range of one value."""
         return cls(bits, bits)
 
     def or_up_to(self, bits: float) -> "Range":
+        """The same range, widened to at least `bits` at the top."""
         return Range(self.fewest, max(self.most, bits))
 
 
@@ -66,12 +70,16 @@ class Bits:
 
     @classmethod
     def all_at(cls, bits: float, words: str) -> "Bits":
-        one = Range.exactly(bits)
-        return cls(one, one, one, one, one, one, words)
+        """The same bits for each role."""
+        exact = Range.exactly(bits)
+        return cls(exact, exact, exact, exact, exact, exact, words)
 
 
 def bits_by_role(document: Mapping[str, Any], bits: float | None) -> Bits:
-    """Raises Missing (quantized in a way that Roofmark does not know), BadInput."""
+    """Reads the bits per weight of each role from a config.json; `bits`, where stated, are those of all.
+
+    Raises Missing (quantized in a way that Roofmark does not know), BadInput.
+    """
     if bits is not None:
         check_bits(bits)
         return Bits.all_at(bits, _("{bits:g} bits per weight, as given", bits=bits))
@@ -99,7 +107,10 @@ def _with_experts_apart(inner: Mapping[str, Any], bits: Bits) -> Bits:
 
 
 def quantized(settings: Mapping[str, Any], plain: float, plain_words: str) -> Bits:
-    """`plain`: bits of what is not quantized. Raises Missing, BadInput."""
+    """Reads the bits of each role from a quantization's settings; `plain` are those of what is not quantized.
+
+    Raises Missing, BadInput.
+    """
     if isinstance(inner := settings.get("quantization"), dict):  # as hf_quant_config.json nests it
         settings = inner
     names = [printable(str(settings.get(key) or "")) for key in ("quant_method", "quant_algo")]
@@ -134,11 +145,11 @@ def _only_experts(plain: float, plain_words: str) -> Bits:
 
 
 def _weight_bits(settings: Mapping[str, Any], method: str, is_mlx: bool) -> Iterator[float]:
-    """Of quantized weights with their scales: of the whole, and of modules with settings of their own."""
+    """Bits of quantized weights with their scales: those of the whole, and of modules with settings of their own."""
     names = [method, *(str(settings.get(key) or "").lower() for key in ("format", "fmt", "forward_dtype"))]
     named = list(_named_formats(names))
     if isinstance(layers := settings.get("quantized_layers"), dict):
-        algorithms = {str(own.get("quant_algo")).lower() for own in layers.values() if isinstance(own, dict)}
+        algorithms = {str(layer.get("quant_algo")).lower() for layer in layers.values() if isinstance(layer, dict)}
         yield from (bits for name in algorithms for bits in _named_formats([name]))
     if named:
         yield from named
@@ -148,9 +159,9 @@ def _weight_bits(settings: Mapping[str, Any], method: str, is_mlx: bool) -> Iter
                 yield from _grouped(weights, "compressed", is_mlx=False)
     else:
         yield from _grouped(_inner_weights(settings), method, is_mlx)
-    for key, own in _overrides(settings):
+    for key, module in _overrides(settings):
         if not _PROTECTED["head"].search(key) and not _ROUTER.search(key):
-            yield from _grouped({**settings, **own}, method, is_mlx)
+            yield from _grouped({**settings, **module}, method, is_mlx)
 
 
 def _is_half_zero(settings: Mapping[str, Any], method: str) -> bool:
@@ -182,10 +193,10 @@ def _overrides(settings: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, 
     """Modules with bits of their own: MLX names them beside the rest, AutoRound in `extra_config`."""
     extra = settings.get("extra_config") or settings.get("dynamic") or {}
     for place in (settings, extra if isinstance(extra, dict) else {}):
-        for key, own in place.items():
+        for key, module in place.items():
             is_module = "." in str(key) or str(key) == "lm_head"
-            if is_module and isinstance(own, dict) and any(name in own for name in _BITS_KEYS):
-                yield str(key), own
+            if is_module and isinstance(module, dict) and any(name in module for name in _BITS_KEYS):
+                yield str(key), module
 
 
 def _grouped(weights: Mapping[str, Any], method: str, is_mlx: bool) -> Iterator[float]:
@@ -207,7 +218,7 @@ def _grouped(weights: Mapping[str, Any], method: str, is_mlx: bool) -> Iterator[
 
 
 def _scale_bits(weights: Mapping[str, Any], bits: float, method: str, is_mlx: bool) -> float:
-    """Of one weight's share of its group's scale; what is uncertain is left out."""
+    """Bits of one weight's share of its group's scale; what is uncertain is left out."""
     size = weights.get("group_size", weights.get("q_group_size"))
     if isinstance(size, bool) or not isinstance(size, int) or size <= 0 or method in ("exl2", "exl3"):
         return 0.0
@@ -221,10 +232,10 @@ def _scale_bits(weights: Mapping[str, Any], bits: float, method: str, is_mlx: bo
 
 
 def _head(settings: Mapping[str, Any], method: str, weight: Range, plain: float, table: Range) -> Range:
-    own = settings.get("head_bits")
-    if isinstance(own, int | float) and not isinstance(own, bool) and own:
-        check_bits(own)
-        return Range.exactly(own)
+    head_bits = settings.get("head_bits")
+    if isinstance(head_bits, int | float) and not isinstance(head_bits, bool) and head_bits:
+        check_bits(head_bits)
+        return Range.exactly(head_bits)
     is_mlx = table == weight
     for key, module in _overrides(settings):
         if _PROTECTED["head"].search(key):

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from app.ceiling.geometry import STATE_BYTES
-from app.ceiling.hf_attention import HEAD_DIM
-from app.ceiling.hf_keys import HEADS, Config
+from app.ceiling.hf_blocks import HEAD_DIM
+from app.ceiling.hf_keys import HEADS, HfConfig
 from app.ceiling.hf_layers import Layer, Mixer
 
 
 class Recurrence(Protocol):
-    """What a step keeps of one sequence in one layer, and what it reads."""
+    """A layer that keeps a state: its size for one sequence, and its number of weights."""
 
     @property
     def state_elements(self) -> int: ...
@@ -18,8 +18,8 @@ class Recurrence(Protocol):
     def parameters(self, hidden: int) -> int: ...
 
 
-def recurrence(config: Config, layer: Layer) -> Recurrence | None:
-    """`config` looks at this layer. Raises Missing, BadInput."""
+def recurrence(config: HfConfig, layer: Layer) -> Recurrence | None:
+    """The recurrence of a layer, for a `config` that looks at it; None where it has none. Raises Missing, BadInput."""
     if layer.mixer in (Mixer.MAMBA, Mixer.PARALLEL):
         return Mamba.of(config)
     if layer.mixer is Mixer.CONV:
@@ -37,10 +37,10 @@ def recurrence(config: Config, layer: Layer) -> Recurrence | None:
     return DeltaNet.of(config)
 
 
-def state_bytes(config: Config, layer: Layer) -> int:
-    """Of one sequence in one layer. Raises Missing, BadInput."""
-    one = recurrence(config, layer)
-    return max(one.state_elements, 0) * STATE_BYTES if one else 0
+def state_bytes(config: HfConfig, layer: Layer) -> int:
+    """Bytes of the state of one sequence in one layer. Raises Missing, BadInput."""
+    layer_recurrence = recurrence(config, layer)
+    return max(layer_recurrence.state_elements, 0) * STATE_BYTES if layer_recurrence else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class DeltaNet:
     kernel: int
 
     @classmethod
-    def of(cls, config: Config) -> "DeltaNet":
+    def of(cls, config: HfConfig) -> "DeltaNet":
         return cls(
             config.count("linear_num_key_heads"),
             config.count("linear_num_value_heads"),
@@ -89,7 +89,7 @@ class Kda:
     """The output gate is as wide as the heads."""
 
     @classmethod
-    def of(cls, config: Config) -> "Kda":
+    def of(cls, config: HfConfig) -> "Kda":
         prefix = "linear_attn_config."
         return cls(
             config.count(f"{prefix}num_heads", default=config.heads),
@@ -117,7 +117,7 @@ class Lightning:
     dim: int
 
     @classmethod
-    def of(cls, config: Config) -> "Lightning":
+    def of(cls, config: HfConfig) -> "Lightning":
         heads = config.heads
         return cls(heads, config.count(*HEAD_DIM, default=config.hidden // max(heads, 1)))
 
@@ -138,7 +138,7 @@ class Lru:
     blocks: int
 
     @classmethod
-    def of(cls, config: Config) -> "Lru":
+    def of(cls, config: HfConfig) -> "Lru":
         return cls(config.count("lru_width"), config.count("conv1d_width", default=4), config.count(*HEADS, default=1))
 
     @property
@@ -161,7 +161,7 @@ class Rwkv:
     matrices: int
 
     @classmethod
-    def of(cls, config: Config) -> "Rwkv":
+    def of(cls, config: HfConfig) -> "Rwkv":
         hidden = config.hidden
         config.understand(*HEADS, "attention_hidden_size", "value_dim", "key_dim", "head_dim", "head_size_divisor")
         head_dim = config.count("head_size", "head_dim", default=64)
@@ -213,9 +213,9 @@ class Mamba:
     rank: int
 
     @classmethod
-    def of(cls, config: Config) -> "Mamba":
-        own = ("num_heads",) if config.is_of("mamba2") else ()  # all its layers are of one kind, so names are short
-        heads = config.count("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", *own, default=0)
+    def of(cls, config: HfConfig) -> "Mamba":
+        short_names = ("num_heads",) if config.is_of("mamba2") else ()  # its layers are of one kind
+        heads = config.count("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", *short_names, default=0)
         state = config.count("ssm_state_size", "mamba_d_state", "state_size")
         kernel = config.count("conv_kernel", "mamba_d_conv")
         has_bias = config.flag("use_conv_bias", default=config.flag("mamba_conv_bias", default=True))
@@ -223,7 +223,7 @@ class Mamba:
         if config.is_of("mamba", "falcon_mamba"):
             config.understand("intermediate_size", "num_heads", "head_dim")
         if heads:
-            names = ("mamba_head_dim", "mamba_d_head", "mamba_headdim", *(("head_dim",) if own else ()))
+            names = ("mamba_head_dim", "mamba_d_head", "mamba_headdim", *(("head_dim",) if short_names else ()))
             dim, groups = config.count(*names, default=0), ("n_groups", "mamba_n_groups")
             inner = heads * dim or config.hidden * config.count("mamba_expand", "expand", default=2)
             return cls(heads, inner, config.count(*groups, "mamba_ngroups", default=1), state, kernel, has_bias, 0)

@@ -30,9 +30,9 @@ class Layout:
     offload: Offload = field(default_factory=Offload)
     split: Split = Split.LAYER
     shares: tuple[float, ...] = ()
-    """Of each card, relative to each other, where something states them; else by their memory."""
+    """Share of each card, relative to each other; empty where nothing states them, and memory sizes count."""
     stages: int = 1
-    """Of a pipeline, each of which divides its layers over its cards (only with a tensor split)."""
+    """Stages of a pipeline, each of which divides its layers over its cards (only with a tensor split)."""
 
     def decode(self, geometry: Geometry, step: Step) -> DecodeCeiling | None:
         """None where a part is in system memory and that memory's bandwidth is unknown."""
@@ -45,7 +45,7 @@ class Layout:
         return replace(ceiling, assumptions=(*sentences, *ceiling.assumptions)) if sentences else ceiling
 
     def portions(self, geometry: Geometry, step: Step) -> list[Portion] | None:
-        """Which memory reads how much of a step; None as in `decode`."""
+        """Returns which memory reads how much of a step; None where that memory's bandwidth is unknown."""
         if not self.cards:
             return [Portion(self.ram.device)] if self.ram else None
         if self.overflow(geometry, step) is not None:
@@ -99,18 +99,18 @@ class Layout:
         portions = self._best_split(geometry, step)
         if portions is None:
             return words
-        whole = sum(portion.share for portion in portions)
-        outside = portions[-1].share / whole * step.n_bytes if self.ram else 0
+        total_share = sum(portion.share for portion in portions)
+        ram_bytes_read = portions[-1].share / total_share * step.n_bytes if self.ram else 0
         words.append(
             _(
                 "the ceiling is that of the best split: {in_ram} of what a token reads stay in system memory, "
                 "experts first",
-                in_ram=format_bytes(round(outside)),
+                in_ram=format_bytes(round(ram_bytes_read)),
             )
             if geometry.weights and geometry.weights.routed.n_bytes
             else _(
                 "the ceiling is that of the best split: {in_ram} of what a token reads stay in system memory",
-                in_ram=format_bytes(round(outside)),
+                in_ram=format_bytes(round(ram_bytes_read)),
             )
         )
         if _is_only_totals(geometry):
@@ -122,7 +122,7 @@ class Layout:
         return words
 
     def card_shares(self) -> tuple[float, ...]:
-        """Of 1, one for each card."""
+        """Shares of 1, one for each card."""
         shares: Sequence[float] = self.shares
         if not shares:
             sizes = [card.capacity_bytes or 0 for card in self.cards]

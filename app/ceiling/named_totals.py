@@ -55,8 +55,8 @@ def _named(geometry: Geometry, name: str) -> Iterable[str]:
     active = geometry.params_active or 0
     looked_up = geometry.weights.unread.parameters if geometry.weights else 0
     if mixture := _MIXTURE.search(name):
-        whole = int(mixture[1]) * float(mixture[2]) * _UNITS[mixture[3].lower()]
-        is_whole = MIXTURE_SHARE * whole <= total <= (1 + TOLERANCE) * whole
+        named_total = int(mixture[1]) * float(mixture[2]) * _UNITS[mixture[3].lower()]
+        is_whole = MIXTURE_SHARE * named_total <= total <= (1 + TOLERANCE) * named_total
         if not is_whole or int(mixture[1]) != geometry.experts_total:
             yield _(
                 "the name says {name}, and the model has {parameters} B parameters",
@@ -79,9 +79,9 @@ def _parameters(match: re.Match[str]) -> float:
     return float(match[1]) * _UNITS[match[2].lower()]
 
 
-def _sentence(where: str, stated: float, total: float) -> str:
+def _sentence(source: str, stated: float, total: float) -> str:
     values = {"stated": format_number(stated / GIGA), "parameters": format_number(total / GIGA)}
-    if where == "name":
+    if source == "name":
         return _("the name says {stated} B parameters, and the model has {parameters} B", **values)
     return _("{stated} B parameters are stated, and the model has {parameters} B", **values)
 

@@ -29,7 +29,7 @@ _INNERMOST = re.compile(r"\(([^()]*)\)([*+{]?)")
 
 @dataclass(frozen=True)
 class Offload:
-    """What an engine was told to leave in system memory; None: it was told nothing of that."""
+    """What an engine leaves in system memory by its settings; None where they say nothing of that."""
 
     gpu_layers: int | None = None
     n_cpu_moe: int | None = None
@@ -43,7 +43,7 @@ class Offload:
 
     @classmethod
     def of(cls, settings: Mapping[str, object]) -> "Offload":
-        """By the keys of `app.core.config_settings`."""
+        """Reads the settings, by the keys of `app.core.config_settings`."""
         share, mib = _count(settings, "gpu_share"), _count(settings, "gpu_weight_mib")
         has_no_experts_on_cards = str(settings.get("cpu_moe", "")).lower() in ("on", "true", "1", "yes")
         return cls(
@@ -57,7 +57,7 @@ class Offload:
 
     @property
     def is_observed(self) -> bool:
-        """Whether the engine itself sentences how much is on cards, so that it surely fits them."""
+        """Whether the engine itself says how much is on cards, so that it surely fits them."""
         return self.gpu_share is not None or self.gpu_weight_bytes is not None
 
 
@@ -77,6 +77,7 @@ class RamShares:
     """KV cache and recurrent state."""
 
     def n_bytes(self, step: Step) -> float:
+        """Bytes of a step that are read from system memory."""
         return (
             step.dense_bytes * self.dense
             + step.routed_bytes * self.routed
@@ -93,10 +94,13 @@ class InRam:
     sentences: tuple[str, ...] = ()
 
     def n_bytes(self, step: Step) -> float:
+        """Bytes of a step that are read from system memory, by the reading that reads least."""
         return min(shares.n_bytes(step) for shares in self.readings)
 
     def held_bytes(self, geometry: Geometry, sequence_bytes: int) -> float:
-        """Of the weights that a step may read, and of KV cache and state: the most that any reading holds there."""
+        """Bytes of weights that a step may read, of KV cache and state: the most that any reading holds in system
+        memory.
+        """
         weights = geometry.weights
         assert weights is not None
         return max(
@@ -109,7 +113,7 @@ class InRam:
 
 
 def in_ram(geometry: Geometry, offload: Offload) -> InRam:
-    """Layers are taken as equally large."""
+    """Works out which shares of a model lie in system memory. Layers are taken as equally large."""
     blocks = geometry.blocks
     sentences: list[str] = []
     if offload.gpu_share is not None:

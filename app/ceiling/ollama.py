@@ -9,7 +9,7 @@ from app.ceiling.ggml_geometry import geometry
 from app.ceiling.ggml_keys import Keys
 from app.ceiling.gguf import MAX_DIMENSIONS, Header, Tensor
 from app.ceiling.gguf_reader import MAX_NAME
-from app.ceiling.types import GGML_BLOCKS, USUAL_BITS
+from app.ceiling.number_formats import GGML_BLOCKS, USUAL_BITS
 from app.core.errors import BadInput
 from app.core.i18n import _
 
@@ -17,20 +17,29 @@ MAX_TENSORS = 65_536
 
 
 def from_show(document: Mapping[str, Any]) -> Geometry:
-    """An older Ollama lists no tensors; then the weights follow from the label of the quantization. Raises BadInput."""
+    """Reads the geometry from Ollama's answer. An older one lists no tensors: weights then follow from the
+    quantization's label.
+
+    Raises BadInput.
+    """
     info, details = document.get("model_info"), document.get("details")
     if not isinstance(info, dict) or not info:
         raise BadInput(_("Ollama's answer has no model_info."))
     tensors = _tensors(document.get("tensors"))
     try:
-        found = geometry(Header(info, tensors), Source.OLLAMA)
+        ollama_geometry = geometry(Header(info, tensors), Source.OLLAMA)
     except BadInput as error:
         raise BadInput(_("What Ollama says of the model makes no sense: {error}", error=error)) from error
     if tensors:
-        return found
+        return ollama_geometry
     label = str(details.get("quantization_level") or "") if isinstance(details, dict) else ""
-    weights, words = _weights_by_label(Keys(info), found, label)
-    return replace(found, weights=weights, assumptions=(words, *found.assumptions), certainty=Certainty.ESTIMATE)
+    weights, words = _weights_by_label(Keys(info), ollama_geometry, label)
+    return replace(
+        ollama_geometry,
+        weights=weights,
+        assumptions=(words, *ollama_geometry.assumptions),
+        certainty=Certainty.ESTIMATE,
+    )
 
 
 def _tensors(rows: object) -> tuple[Tensor, ...]:
@@ -56,16 +65,16 @@ def _tensor(row: Mapping[str, Any]) -> Tensor:
     return replace(tensor, n_bytes=tensor.elements * block_bytes // block_elements)
 
 
-def _weights_by_label(keys: Keys, found: Geometry, label: str) -> tuple[Weights | None, str]:
+def _weights_by_label(keys: Keys, ollama_geometry: Geometry, label: str) -> tuple[Weights | None, str]:
     count = keys.metadata.get("general.parameter_count")
     bits = USUAL_BITS.get(label.upper())
     if not isinstance(count, int) or isinstance(count, bool) or count <= 0 or bits is None:
         return None, _("Ollama lists no tensors, and the quantization's label is unknown, so the weights are unknown")
     width, vocabulary = keys.number("embedding_length"), keys.number("vocab_size")
     routed = 0
-    if found.experts_total:
-        layers = (found.blocks or 0) - keys.number("leading_dense_block_count")
-        routed = 3 * width * keys.number("expert_feed_forward_length") * found.experts_total * layers
+    if ollama_geometry.experts_total:
+        layers = (ollama_geometry.blocks or 0) - keys.number("leading_dense_block_count")
+        routed = 3 * width * keys.number("expert_feed_forward_length") * ollama_geometry.experts_total * layers
         routed = min(max(routed, 0), count)
     table = min(width * vocabulary, (count - routed) // 2)
     weights = Weights(

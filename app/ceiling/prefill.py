@@ -7,19 +7,23 @@ from enum import StrEnum
 from app.ceiling.bytes_per_step import F16, check_tokens, expected_expert_share, kv_bytes
 from app.ceiling.decode import Device
 from app.ceiling.geometry import Attention, Geometry
-from app.ceiling.types import KvTypes
+from app.ceiling.number_formats import KvTypes
 from app.core.errors import BadInput
 from app.core.i18n import N_, _
 from app.core.units import TERA, format_bandwidth, format_bytes, format_number
 
 
 class Bound(StrEnum):
+    """What limits a prefill."""
+
     COMPUTE = N_("compute")
     MEMORY = N_("memory")
 
 
 @dataclass(frozen=True, slots=True)
 class PrefillCeiling:
+    """Prompt tokens per second that the devices allow, and the shortest TTFT, with the arithmetic in `words`."""
+
     tokens: int
     flops: float
     n_bytes: int
@@ -32,7 +36,7 @@ class PrefillCeiling:
 
 
 def prefill_flops(geometry: Geometry, tokens: int, start: int = 0) -> float | None:
-    """Operations for `tokens` prompt tokens after `start` cached ones; None where the weights are unknown.
+    """Counts the operations for `tokens` prompt tokens after `start` cached ones; None where the weights are unknown.
 
     2 x (active - head) x tokens + 2 x head + 2 x pairs x query heads x (qk + v), summed over layers. The head works for
     the last token only. Where layers are unknown, attention is left out.
@@ -51,7 +55,7 @@ def prefill_flops(geometry: Geometry, tokens: int, start: int = 0) -> float | No
 
 
 def attention_pairs(layers: Attention, tokens: int, start: int = 0) -> int:
-    """The fewest (query, key) pairs in one of these layers; compressed entries are left out."""
+    """Counts the fewest (query, key) pairs in one of these layers; compressed entries are left out."""
     if layers.chunk:
         return _pairs_in_chunks(start + tokens, layers.chunk) - _pairs_in_chunks(start, layers.chunk)
     limits = [limit for limit in (layers.window, layers.top_k) if limit is not None]
@@ -61,12 +65,12 @@ def attention_pairs(layers: Attention, tokens: int, start: int = 0) -> int:
 
 
 def _pairs_in_chunks(tokens: int, chunk: int) -> int:
-    whole, rest = divmod(tokens, chunk)
-    return whole * (chunk * (chunk + 1) // 2) + rest * (rest + 1) // 2
+    full_chunks, rest = divmod(tokens, chunk)
+    return full_chunks * (chunk * (chunk + 1) // 2) + rest * (rest + 1) // 2
 
 
 def causal_pairs(tokens: int, start: int = 0, window: int | None = None) -> int:
-    """How many (query, key) pairs there are: token i sees itself and all before it, no more than `window` of them."""
+    """Counts (query, key) pairs: token i sees itself and all before it, no more than `window` of them."""
     end = start + tokens
     growing = end if window is None else max(min(end, window), start)
     pairs = growing * (growing + 1) // 2 - start * (start + 1) // 2
@@ -76,7 +80,9 @@ def causal_pairs(tokens: int, start: int = 0, window: int | None = None) -> int:
 def prefill(
     geometry: Geometry, devices: Sequence[Device], tokens: int, start: int = 0, kv: KvTypes = F16
 ) -> PrefillCeiling | None:
-    """For one prompt on devices that work at the same time. None where weights or a device's peak are unknown."""
+    """Computes the prefill ceiling of one prompt on devices that work at the same time: tokens / max(FLOP / peak, bytes
+    / bandwidth). None where weights or a device's peak are unknown.
+    """
     if tokens < 1:
         raise BadInput(_("A prompt has at least one token."))
     flops = prefill_flops(geometry, tokens, start)

@@ -8,8 +8,8 @@ from app.ceiling.bytes_per_step import F16, Step, kv_bytes, kv_bytes_per_token, 
 from app.ceiling.decode import DecodeCeiling, Device, Drafting, speculative, with_drafts
 from app.ceiling.geometry import Geometry
 from app.ceiling.layout import Layout, Memory
+from app.ceiling.number_formats import KvTypes
 from app.ceiling.prefill import PrefillCeiling, prefill
-from app.ceiling.types import KvTypes
 from app.core.errors import BadInput
 from app.core.i18n import N_, _, joined
 from app.core.units import GIGA, TERA, format_bytes, format_number
@@ -19,6 +19,8 @@ USUAL_PROMPT = 512
 
 @dataclass(frozen=True, slots=True)
 class Report:
+    """The ceilings of one model on one device, with their arithmetic and assumptions."""
+
     geometry: Geometry
     device: Device
     kv: KvTypes
@@ -28,18 +30,19 @@ class Report:
     decode: DecodeCeiling | None
     prefill: PrefillCeiling | None
     assumptions: tuple[str, ...]
-    """Of the geometry and of both ceilings, and why something is unknown."""
+    """Assumptions of the geometry and of both ceilings, and why something is unknown."""
     no_decode: str = ""
     """Why there is no decode ceiling, and what to do about it."""
 
     @property
     def step_at_most(self) -> Step | None:
-        """With the most bytes that files of this quantization have; None where the bytes are no range."""
+        """The step with the most bytes that files of this quantization have; None where the bytes are no range."""
         if self.geometry.weights_at_most is None:
             return None
         return step(replace(self.geometry, weights=self.geometry.weights_at_most), self.context, self.kv)
 
     def to_json(self) -> dict[str, Any]:
+        """The report as the JSON document that the command line prints."""
         step, decode, prefill = self.step, self.decode, self.prefill
         return {
             "weight_bytes_per_token": step and step.weight_bytes,
@@ -72,15 +75,16 @@ def _alternatives(geometry: Geometry, layout: Layout, context: int, kv: KvTypes,
         variants.append((message, replace(geometry, weights=geometry.weights_at_most)))
     sentences = []
     for message, variant in variants:
-        one = step(variant, context, kv, batch)
-        ceiling = layout.decode(variant, one) if one else None
-        if one and ceiling:
-            sentences.append(_(message, n_bytes=format_bytes(one.n_bytes), speed=format_number(ceiling.tokens_per_s)))
+        variant_step = step(variant, context, kv, batch)
+        ceiling = layout.decode(variant, variant_step) if variant_step else None
+        if variant_step and ceiling:
+            size, speed = format_bytes(variant_step.n_bytes), format_number(ceiling.tokens_per_s)
+            sentences.append(_(message, n_bytes=size, speed=speed))
     return sentences
 
 
 def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float) -> str | None:
-    """A sentence where a batch is so large that computing allows less than memory bandwidth does."""
+    """Says where a batch is so large that computing allows less than memory bandwidth does; None where it is not."""
     if device.peak_flops is None or not geometry.params_active:
         return None
     limit = device.peak_flops / (2 * geometry.params_active)
@@ -95,9 +99,9 @@ def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float
 
 
 def without_ram_bandwidth(sentences: Sequence[str]) -> str:
-    """Why there is no ceiling where a part of the model is in system memory, of which the bandwidth is unknown."""
-    why = _("the bandwidth of system memory is unknown: type it")
-    return joined(*sentences, why, by="; ")
+    """Says why there is no ceiling: a part of the model is in system memory, of which the bandwidth is unknown."""
+    reason = _("the bandwidth of system memory is unknown: type it")
+    return joined(*sentences, reason, by="; ")
 
 
 def report(
@@ -110,41 +114,52 @@ def report(
     draft: Geometry | None = None,
     layout: Layout | None = None,
 ) -> Report:
-    """Decode with `context` tokens in the cache; prefill of a prompt of that length, or of 512 tokens without one.
+    """Computes decode with `context` tokens in the cache, and prefill of a prompt of that length, or of 512 tokens.
 
     `draft`: of the model that drafts; None: nothing is known of what drafting reads. `layout`: where the model lies;
     None: on the device, which is large enough. Raises BadInput.
     """
     if drafting is not None and batch > 1:
         raise BadInput(_("Speculative decoding is computed for one sequence, not for a batch of {batch}.", batch=batch))
-    one_step = step(geometry, context, kv, batch)
+    decode_step = step(geometry, context, kv, batch)
     layout = layout or Layout((Memory(device),))
-    decode = layout.decode(geometry, one_step) if one_step else None
-    if one_step and decode and drafting:
-        read = step(draft, context, kv) if draft else None
-        if read is None or layout.sentences(geometry, one_step):  # elsewhere than on the device
+    decode = layout.decode(geometry, decode_step) if decode_step else None
+    if decode_step and decode and drafting:
+        draft_step = step(draft, context, kv) if draft else None
+        if draft_step is None or layout.sentences(geometry, decode_step):  # elsewhere than on the device
             decode = with_drafts(decode, drafting.drafted, drafting.accepted)
         else:
-            decode = speculative(one_step, read, device, drafting)
+            decode = speculative(decode_step, draft_step, device, drafting)
     prompt_tokens = context or USUAL_PROMPT
-    whole = prefill(geometry, [device], prompt_tokens, kv=kv)
+    prefill_ceiling = prefill(geometry, [device], prompt_tokens, kv=kv)
     assumptions = [*filter(None, [geometry.doubt]), *geometry.assumptions, *kv.assumptions]
     no_decode = ""
-    if one_step is None:
+    if decode_step is None:
         no_decode = _("without the weights there is no ceiling")
     elif decode is None:
-        no_decode = without_ram_bandwidth(layout.sentences(geometry, one_step))
+        no_decode = without_ram_bandwidth(layout.sentences(geometry, decode_step))
     if decode is None:
         assumptions.append(no_decode)
     else:
         assumptions += [*decode.assumptions, *_alternatives(geometry, layout, context, kv, batch)]
         if (words := compute_limit(geometry, device, decode.tokens_per_s)) is not None:
             assumptions.append(words)
-    if whole is not None:
+    if prefill_ceiling is not None:
         assumptions += [
             _("prefill of {prompt_tokens:,} tokens into an empty cache", prompt_tokens=prompt_tokens),
-            *whole.assumptions,
+            *prefill_ceiling.assumptions,
         ]
     elif decode is not None:
         assumptions.append(_("the device's peak FLOP/s are unknown, so there is no prefill ceiling and no TTFT floor"))
-    return Report(geometry, device, kv, context, prompt_tokens, one_step, decode, whole, tuple(assumptions), no_decode)
+    return Report(
+        geometry,
+        device,
+        kv,
+        context,
+        prompt_tokens,
+        decode_step,
+        decode,
+        prefill_ceiling,
+        tuple(assumptions),
+        no_decode,
+    )

@@ -17,7 +17,9 @@ MAX_INDEX_BYTES = 64 << 20
 
 
 def from_path(path: Path, bits: float | None = None) -> Geometry:
-    """A GGUF file (any shard of it), a config.json, or an answer of Ollama's /api/show. Raises BadInput, NotFound."""
+    """Reads a GGUF file (any shard of it), a config.json, or an answer of Ollama's /api/show. Raises BadInput,
+    NotFound.
+    """
     try:
         if not path.is_file():
             raise NotFound(_("There is no file {path}.", path=path))
@@ -64,7 +66,7 @@ def _beside(path: Path, name: str) -> dict[str, Any]:
 
 
 def from_gguf(text: str) -> Geometry:
-    """The whole path of a GGUF file on this machine, as a person typed it. Raises BadInput."""
+    """Reads a GGUF file on this machine by its whole path, as a person typed it. Raises BadInput."""
     path = Path(text.strip())
     if not path.is_absolute() or not text.isprintable():
         raise BadInput(_("Type the whole path of the GGUF file, from the root of its drive on."))
@@ -79,7 +81,7 @@ def from_gguf(text: str) -> Geometry:
 
 
 def from_json(text: str | bytes, bits: float | None = None) -> Geometry:
-    """A config.json, or an answer of Ollama's /api/show, as text. Raises BadInput."""
+    """Reads the text of a config.json, or of an answer of Ollama's /api/show. Raises BadInput."""
     return from_document(_document(text), bits)
 
 
@@ -96,7 +98,7 @@ def _document(text: str | bytes) -> dict[str, Any]:
 
 
 def from_document(document: Mapping[str, Any], bits: float | None = None) -> Geometry:
-    """The names and counts in the document are held against the geometry."""
+    """Reads a parsed config.json or answer of Ollama, and compares the counts that it names with the geometry."""
     if (info := document.get("model_info")) is not None:
         details = document.get("details")
         label = details.get("parameter_size") if isinstance(details, dict) else None

@@ -5,7 +5,15 @@ colour, dash and marker, so that light and dark need no second figure.
 """
 
 from app.charts.base import MAX_SERIES, Figure, LegendEntry, Table
-from app.charts.ceiling import Reached, Work, against_context, reached, roofline, run_roofline, without_ceiling
+from app.charts.ceiling import (
+    MeasuredSpeed,
+    PhaseWork,
+    against_context,
+    measured_speeds,
+    roofline,
+    run_roofline,
+    without_ceiling,
+)
 from app.charts.compare import curves, forest, pauses, series_of
 from app.charts.history import history
 from app.charts.sensors import absence, sensors_of
@@ -17,17 +25,17 @@ __all__ = [
     "MAX_SERIES",
     "Figure",
     "LegendEntry",
-    "Reached",
+    "MeasuredSpeed",
+    "PhaseWork",
     "Table",
-    "Work",
     "absence",
     "against_context",
     "curves",
     "forest",
     "gaps",
     "history",
+    "measured_speeds",
     "pauses",
-    "reached",
     "roofline",
     "run_roofline",
     "sensors_of",

@@ -4,23 +4,22 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from app.ceiling.curve import CurvePoint
-from app.ceiling.decode import Device
+from app.ceiling.decode import CurvePoint, Device
 from app.charts.base import Figure, LegendEntry, Table, axis, hover_template
 from app.core.i18n import _, joined
 from app.core.units import GIGA, TERA, format_number, format_percent
-from app.results.ceiling import Insight, Placement, PointCeiling
+from app.results.ceiling import DecodeAnalysis, Placement, PointCeiling
 
 
-class Reached(NamedTuple):
+class MeasuredSpeed(NamedTuple):
     """A measured speed at its mean context."""
 
     context: int
     tokens_per_s: float
 
 
-def against_context(curve: Sequence[CurvePoint], reached: Sequence[Reached] = ()) -> Figure | None:
-    """The decode ceiling as it falls with context, the band where most good results stand, and the measured points."""
+def against_context(curve: Sequence[CurvePoint], measured: Sequence[MeasuredSpeed] = ()) -> Figure | None:
+    """Draws the decode ceiling as it falls with context, the band of most good results, and the measured points."""
     if not curve:
         return None
     contexts = [point.context for point in curve]
@@ -29,8 +28,8 @@ def against_context(curve: Sequence[CurvePoint], reached: Sequence[Reached] = ()
         _line(_("85 % of the ceiling"), contexts, [point.high_tokens_per_s for point in curve], "band"),
         _line(_("Ceiling"), contexts, [point.ceiling_tokens_per_s for point in curve], "roof"),
     ]
-    if reached:
-        traces.append(_measured(reached))
+    if measured:
+        traces.append(_measured(measured))
     return Figure(
         data=traces,
         layout={
@@ -52,13 +51,13 @@ def against_context(curve: Sequence[CurvePoint], reached: Sequence[Reached] = ()
                 for point in curve
             ),
         ),
-        legend=(LegendEntry(0, _("This run")),) if reached else (),
+        legend=(LegendEntry(0, _("This run")),) if measured else (),
     )
 
 
-def without_ceiling(reached: Sequence[Reached]) -> Figure | None:
-    """The measured points alone; None where they are all of one context."""
-    ordered = sorted(reached)
+def without_ceiling(measured: Sequence[MeasuredSpeed]) -> Figure | None:
+    """Draws the measured points alone; None where they are all of one context."""
+    ordered = sorted(measured)
     if len({point.context for point in ordered}) < 2:
         return None
     first, last = ordered[0], ordered[-1]
@@ -84,60 +83,71 @@ def without_ceiling(reached: Sequence[Reached]) -> Figure | None:
     )
 
 
-def reached(found: Insight) -> list[Reached]:
-    """The measured points of a run that belong on its curve."""
+def measured_speeds(analysis: DecodeAnalysis) -> list[MeasuredSpeed]:
+    """Returns the measured points of a run that belong on its curve."""
     return [
-        Reached(each.context, each.decode_tokens_per_s)
-        for each in found.reached
-        if each.decode_tokens_per_s is not None
+        MeasuredSpeed(point.context, point.decode_tokens_per_s)
+        for point in analysis.measured_points
+        if point.decode_tokens_per_s is not None
     ]
 
 
-class Work(NamedTuple):
-    """What was done in one phase of a run."""
+class PhaseWork(NamedTuple):
+    """The intensity and the speed of one phase of a run."""
 
     title: str
     flops_per_byte: float
     flops_per_s: float
 
 
-def run_roofline(found: Placement, top: PointCeiling) -> Figure | None:
-    """Decode and prefill of a point; attention, which decode hardly feels, is left out of its operations."""
-    active, device = found.geometry.params_active, found.device
+def run_roofline(placement: Placement, point_ceiling: PointCeiling) -> Figure | None:
+    """Draws decode and prefill of a point; attention, which decode hardly feels, is left out of its operations."""
+    params_active, device = placement.geometry.params_active, placement.device
     work = []
-    if active and top.steps_per_s:
-        checked = 1 + (top.drafts.drafted_per_pass if top.drafts else 0)  # tokens computed with each reading
-        flops = 2 * active * top.step.batch * checked
-        work.append(Work(_("Decode"), flops / top.step.n_bytes, 2 * active * checked * top.steps_per_s))
-    if top.prefill and top.prefill_tokens_per_s:
-        per_s = top.prefill.flops / top.prefill.tokens * top.prefill_tokens_per_s
-        work.append(Work(_("Prefill"), top.prefill.flops / top.prefill.n_bytes, per_s))
+    if params_active and point_ceiling.steps_per_s:
+        tokens_per_pass = 1 + (
+            point_ceiling.drafts.drafted_per_pass if point_ceiling.drafts else 0
+        )  # tokens computed with each reading
+        flops = 2 * params_active * point_ceiling.step.batch * tokens_per_pass
+        work.append(
+            PhaseWork(
+                _("Decode"),
+                flops / point_ceiling.step.n_bytes,
+                2 * params_active * tokens_per_pass * point_ceiling.steps_per_s,
+            )
+        )
+    if point_ceiling.prefill and point_ceiling.prefill_tokens_per_s:
+        per_s = point_ceiling.prefill.flops / point_ceiling.prefill.tokens * point_ceiling.prefill_tokens_per_s
+        work.append(PhaseWork(_("Prefill"), point_ceiling.prefill.flops / point_ceiling.prefill.n_bytes, per_s))
     return roofline(device, work) if device else None
 
 
-def roofline(device: Device, work: Sequence[Work]) -> Figure | None:
-    """What computing and memory allow for so many operations on each byte, with what was reached; both axes in powers
-    of ten. None where the device's peak is unknown."""
+def roofline(device: Device, work: Sequence[PhaseWork]) -> Figure | None:
+    """Draws the roofline (Williams et al. 2009): what computing and memory allow for so many operations on each byte,
+    and what was reached; both axes in powers of ten. None where the device's peak is unknown.
+    """
     peak, ridge = device.peak_flops, device.critical_intensity
     if peak is None or ridge is None or not work:
         return None
-    low = 10 ** math.floor(math.log10(min(0.5, *(each.flops_per_byte for each in work))))
-    high = 10 ** math.ceil(math.log10(max(4 * ridge, *(each.flops_per_byte for each in work))))
-    roof = [low * device.bandwidth_bytes_per_s, peak, peak]
-    traces = [_line(_("What the device allows"), [low, ridge, high], [value / TERA for value in roof], "roof")]
+    low = 10 ** math.floor(math.log10(min(0.5, *(phase.flops_per_byte for phase in work))))
+    high = 10 ** math.ceil(math.log10(max(4 * ridge, *(phase.flops_per_byte for phase in work))))
+    allowed_flops_per_s = [low * device.bandwidth_bytes_per_s, peak, peak]
+    traces = [
+        _line(_("What the device allows"), [low, ridge, high], [value / TERA for value in allowed_flops_per_s], "roof")
+    ]
     reading = _("%{y:,.3~r} TFLOP/s with %{x:,.3~r} FLOP/byte")
     traces[0]["hovertemplate"] = hover_template(reading)
-    lowest = min(roof[0], *(each.flops_per_s for each in work)) / TERA
-    for place, each in enumerate(work):
+    lowest = min(allowed_flops_per_s[0], *(phase.flops_per_s for phase in work)) / TERA
+    for series, phase in enumerate(work):
         traces.append(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": each.title,
-                "meta": {"series": place},
-                "x": [round(each.flops_per_byte, 4)],
-                "y": [round(each.flops_per_s / TERA, 6)],
-                "hovertemplate": hover_template(each.title, reading),
+                "name": phase.title,
+                "meta": {"series": series},
+                "x": [round(phase.flops_per_byte, 4)],
+                "y": [round(phase.flops_per_s / TERA, 6)],
+                "hovertemplate": hover_template(phase.title, reading),
                 "showlegend": False,
             }
         )
@@ -161,15 +171,15 @@ def roofline(device: Device, work: Sequence[Work]) -> Figure | None:
             columns=(_("Phase"), "FLOP/byte", _("TFLOP/s reached"), _("TFLOP/s allowed")),
             rows=tuple(
                 (
-                    each.title,
-                    format_number(each.flops_per_byte),
-                    format_number(each.flops_per_s / TERA),
-                    format_number(min(peak, each.flops_per_byte * device.bandwidth_bytes_per_s) / TERA),
+                    phase.title,
+                    format_number(phase.flops_per_byte),
+                    format_number(phase.flops_per_s / TERA),
+                    format_number(min(peak, phase.flops_per_byte * device.bandwidth_bytes_per_s) / TERA),
                 )
-                for each in work
+                for phase in work
             ),
         ),
-        legend=tuple(LegendEntry(place, each.title) for place, each in enumerate(work)),
+        legend=tuple(LegendEntry(series, phase.title) for series, phase in enumerate(work)),
     )
 
 
@@ -191,8 +201,8 @@ def _line(name: str, x: Sequence[float], y: Sequence[float], role: str) -> dict[
     }
 
 
-def _measured(reached: Sequence[Reached]) -> dict[str, Any]:
-    ordered = sorted(reached)
+def _measured(measured: Sequence[MeasuredSpeed]) -> dict[str, Any]:
+    ordered = sorted(measured)
     return {
         "type": "scatter",
         "mode": "lines+markers" if len(ordered) > 1 else "markers",
@@ -208,7 +218,7 @@ def _measured(reached: Sequence[Reached]) -> dict[str, Any]:
 def _summary(curve: Sequence[CurvePoint]) -> str:
     first, last = curve[0], curve[-1]
     if last.kv_share:
-        said = _(
+        sentence = _(
             "The ceiling is {empty} tok/s with an empty cache and {full} with {context:,} tokens, where the KV cache "
             "is {share} % of what a token reads.",
             empty=format_number(first.ceiling_tokens_per_s),
@@ -217,8 +227,8 @@ def _summary(curve: Sequence[CurvePoint]) -> str:
             share=format_number(last.kv_share * 100),
         )
     else:
-        said = _(
+        sentence = _(
             "The ceiling is {empty} tok/s with an empty cache; without what is known of a KV cache it does not fall.",
             empty=format_number(first.ceiling_tokens_per_s),
         )
-    return joined(said, _("Dashed: the ceiling; shaded: 60 to 85 % of it, the range of most good results."))
+    return joined(sentence, _("Dashed: the ceiling; shaded: 60 to 85 % of it, the range of most good results."))

@@ -1,22 +1,26 @@
 """`roofmark ceiling`: what hardware allows a model, without a run."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 from app.ceiling.bytes_per_step import expected_expert_share
 from app.ceiling.decode import Device, Drafting, usual_range
 from app.ceiling.geometry import Certainty
+from app.ceiling.number_formats import KvTypes
 from app.ceiling.offload import Offload
-from app.ceiling.quantities import bandwidth_bytes_per_s
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_path
-from app.ceiling.types import KvTypes
 from app.cli.common import open_database, print_json, say
 from app.core import units
 from app.core.errors import BadInput
+from app.core.i18n import _
 from app.core.settings import Settings
-from app.core.units import TERA, format_billions, format_bytes, format_number
+from app.core.units import GIGA, TERA, format_billions, format_bytes, format_number, read_number
 from app.db.devices import KnownDevice, known_devices
+
+_PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_SIZE = re.compile(r"(\d.*?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
 
 
 def print_ceiling(
@@ -40,7 +44,7 @@ def print_ceiling(
     known_device = _device(device_name, bandwidth, teraflops)
     device, ram = known_device.device, None
     if ram_bandwidth is not None:
-        ram = Device("system memory", bandwidth_bytes_per_s(ram_bandwidth))
+        ram = Device("system memory", parse_bandwidth(ram_bandwidth))
     ceiling_report = report(
         from_path(file, bits),
         device,
@@ -64,7 +68,7 @@ def print_ceiling(
 
 def _device(name: str | None, bandwidth: str | None, teraflops: float | None) -> KnownDevice:
     """Returns the named device, with the typed bandwidth (GB/s) and peak in place of its own. Raises BadInput."""
-    typed_bandwidth = None if bandwidth is None else bandwidth_bytes_per_s(bandwidth)
+    typed_bandwidth = None if bandwidth is None else parse_bandwidth(bandwidth)
     peak = None if teraflops is None else teraflops * TERA
     if name is None:
         if typed_bandwidth is None:
@@ -122,3 +126,36 @@ def ceiling_text(ceiling_report: Report) -> str:
         lines.append(f"  certainty   {'a bound' if is_bound else geometry.doubt}")
     assumptions = (sentence for sentence in ceiling_report.assumptions if sentence != geometry.doubt)
     return "\n".join([*lines, *(f"  - {sentence}" for sentence in assumptions)])
+
+
+def parse_size(text: str) -> float:
+    """Reads a size as people write it, in bytes: GB is 1e9, GiB is 2^30. Raises BadInput.
+
+    >>> parse_size("13.34 GiB"), parse_size("448 GB")
+    (14323715932.16, 448000000000.0)
+    """
+    match = _SIZE.fullmatch(text.strip())
+    try:
+        if match is None:
+            raise ValueError(text)
+        value, prefix, binary = match.groups()
+        return read_number(value) * float((1024 if binary else 1000) ** _PREFIXES[prefix.lower()])
+    except ValueError as error:
+        raise BadInput(_("{text!r} is no size; write it like 13.3 GiB or 14.3 GB.", text=text[:40])) from error
+
+
+def parse_bandwidth(text: str) -> float:
+    """Reads a bandwidth in bytes per second; a bare number is GB/s. Raises BadInput.
+
+    >>> parse_bandwidth("448 GB/s"), parse_bandwidth("89.6")
+    (448000000000.0, 89600000000.0)
+    """
+    stripped = text.strip()
+    try:
+        return read_number(stripped) * GIGA
+    except ValueError:  # perhaps with its unit
+        pass
+    amount, slash, second = stripped.partition("/")
+    if not slash or second.strip().lower() not in ("s", "sec"):
+        raise BadInput(_("{text!r} is no bandwidth; write it in GB/s, like 448.", text=text[:40]))
+    return parse_size(amount)

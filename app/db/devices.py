@@ -26,6 +26,8 @@ MOST_NAMED = 6
 
 @dataclass(frozen=True)
 class KnownDevice:
+    """A device to compute with, and where its figures come from."""
+
     device: decode.Device
     source: str
     """Where its bandwidth comes from, in words."""
@@ -37,7 +39,7 @@ class KnownDevice:
     """Dense FP16 with FP32 accumulate; the peak of `device` is that of its fastest path."""
 
     def layout(self, ram: decode.Device | None = None, offload: Offload | None = None) -> Layout:
-        """A model on it; `ram`: typed system memory, in the place of the machine's."""
+        """Places a model on the device; `ram`: typed system memory, in the place of the machine's."""
         if self.is_ram:
             return Layout((), Memory(self.device))
         system_memory = ram or self.ram
@@ -49,6 +51,7 @@ class KnownDevice:
 
     @property
     def name(self) -> str:
+        """The name that finds it."""
         return self.device.name
 
 
@@ -61,44 +64,54 @@ class KnownDevices:
 
     @property
     def names(self) -> list[str]:
-        return [each.name for each in self.local] + [device.name for device in self.catalogue.devices]
+        """All names, those of machines' own devices first."""
+        return [device.name for device in self.local] + [device.name for device in self.catalogue.devices]
 
     def find(self, name: str) -> KnownDevice:
-        """Raises BadInput with what the name may mean."""
-        wanted = name.strip().casefold()
-        if found := next((each for each in self.local if each.name.casefold() == wanted), None):
-            return found
+        """Returns the device that a name means. Raises BadInput with what the name may mean."""
+        folded = name.strip().casefold()
+        if known_device := next(
+            (known_device for known_device in self.local if known_device.name.casefold() == folded), None
+        ):
+            return known_device
         match = self.catalogue.find(name)
-        if device := match.device or next((d for d in self.catalogue.devices if d.name.casefold() == wanted), None):
+        if device := match.device or next((d for d in self.catalogue.devices if d.name.casefold() == folded), None):
             return _of_catalogue(device)
-        local = [each for each in self.local if each.name.casefold().startswith(f"{wanted}{LOCAL}")] if wanted else []
+        local = (
+            [known_device for known_device in self.local if known_device.name.casefold().startswith(f"{folded}{LOCAL}")]
+            if folded
+            else []
+        )
         if len(local) == 1 and not match.candidates:
             return local[0]
-        fitting = [*(each.name for each in local), *(device.name for device in match.candidates)]
-        if len(fitting) > 1:
+        candidates = [*(known_device.name for known_device in local), *(device.name for device in match.candidates)]
+        if len(candidates) > 1:
             raise BadInput(
                 _(
                     "{name!r} may be several devices: {fitting}.",
                     name=name[:60],
-                    fitting=", ".join(fitting[:MOST_NAMED]),
+                    fitting=", ".join(candidates[:MOST_NAMED]),
                 )
             )
-        close = fitting or [device.name for device in self.catalogue.similar(name)]
-        said = _("Neither the catalogue nor a machine has a device {name!r}.", name=name[:60])
-        raise BadInput(joined(said, _("Did you mean {close}?", close=enumerated(close, "or")) if close else ""))
+        suggestions = candidates or [device.name for device in self.catalogue.similar(name)]
+        sentence = _("Neither the catalogue nor a machine has a device {name!r}.", name=name[:60])
+        raise BadInput(
+            joined(sentence, _("Did you mean {close}?", close=enumerated(suggestions, "or")) if suggestions else "")
+        )
 
 
 def known_devices(session: Session) -> KnownDevices:
+    """Returns the catalogue with a person's own devices, and the devices of all machines."""
     local = [device for machine in machines.list_machines(session) for device in devices_of(session, machine)]
     return KnownDevices(local, load_catalogue(session))
 
 
 def devices_of(session: Session, machine: Machine) -> list[KnownDevice]:
-    """Those of one machine that may be named; none of an archived one."""
-    held = [] if machine.archived_at else machines.devices(session, machine)
-    own = [_of_machine(device, machine.name) for device in held if device.bandwidths]
-    ram = next((known_device.device for known_device in own if known_device.is_ram), None)
-    return [device if device.is_ram else replace(device, ram=ram) for device in own]
+    """Returns the devices of one machine that may be named; none of an archived one."""
+    machine_devices = [] if machine.archived_at else machines.devices(session, machine)
+    devices = [_of_machine(device, machine.name) for device in machine_devices if device.bandwidths]
+    ram = next((known_device.device for known_device in devices if known_device.is_ram), None)
+    return [device if device.is_ram else replace(device, ram=ram) for device in devices]
 
 
 LOCAL = " on "
@@ -106,56 +119,67 @@ LOCAL = " on "
 
 
 def local_name(device: str, machine: str) -> str:
+    """Names a machine's own device: `RTX 3090 on tower`."""
     return f"{device}{LOCAL}{machine}"
 
 
 def _of_catalogue(device: catalogue.CatalogueDevice) -> KnownDevice:
-    here = decode.Device(device.name, device.bandwidth_bytes_per_s, device.peak_flops)
+    computing_device = decode.Device(device.name, device.bandwidth_bytes_per_s, device.peak_flops)
     source = joined(machines.source_words(CATALOGUE), device.source_words, by=": ")
     is_ram = device.kind == "ram"
-    return KnownDevice(here, source, device.memory_bytes, is_ram, compute_flops_per_s=device.compute_flops_per_s)
+    return KnownDevice(
+        computing_device, source, device.memory_bytes, is_ram, compute_flops_per_s=device.compute_flops_per_s
+    )
 
 
 def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
-    """One of them, where there are several equal ones."""
+    """One of a machine's devices, where there are several equal ones."""
     stated = device.bandwidths[0]
-    here = decode.Device(local_name(device.name, machine), stated.bytes_per_s, device.peak_flops)
+    computing_device = decode.Device(local_name(device.name, machine), stated.bytes_per_s, device.peak_flops)
     is_ram = device.kind == "ram"
     memory_bytes = device.memory_bytes if is_ram else machines.capacity_of(device)
-    return KnownDevice(here, stated.words, memory_bytes, is_ram, compute_flops_per_s=device.compute_flops_per_s)
+    return KnownDevice(
+        computing_device, stated.words, memory_bytes, is_ram, compute_flops_per_s=device.compute_flops_per_s
+    )
 
 
 @cached_query(1)
 def load_catalogue(session: Session) -> Catalogue:
+    """Returns the built-in catalogue with the devices that a person added or corrected."""
     return catalogue.built_in().with_own(_known(device) for device in list_devices(session))
 
 
 def list_devices(session: Session) -> Sequence[Device]:
-    """A person's own, by name."""
+    """Returns a person's own devices by name."""
     return session.exec(select(Device).order_by(Device.name)).all()
 
 
 def save_device(session: Session, name: str, **fields: Any) -> Device:
     """Adds a device, or replaces the figures of the one of this name."""
-    found = session.exec(select(Device).where(Device.name == name)).first() or Device(name=name, **fields)
+    row = session.exec(select(Device).where(Device.name == name)).first() or Device(name=name, **fields)
     for key, value in fields.items():
-        setattr(found, key, value)
-    session.add(found)
+        setattr(row, key, value)
+    session.add(row)
     session.flush()
-    return found
+    return row
 
 
 def remove_device(session: Session, name: str) -> None:
-    """The built-in device of its name, if there is one, comes back. Raises NotFound."""
-    found = session.exec(select(Device).where(Device.name == name)).first()
-    if found is None:
+    """Removes a person's own device; the built-in one of its name, if there is one, comes back. Raises NotFound."""
+    row = session.exec(select(Device).where(Device.name == name)).first()
+    if row is None:
         raise NotFound(_("You have no device called {name!r}: it may have been removed already.", name=name))
-    session.delete(found)
+    session.delete(row)
 
 
 def _known(device: Device) -> catalogue.CatalogueDevice:
     builtin = next(
-        (each for each in catalogue.built_in().devices if each.name.casefold() == device.name.casefold()), None
+        (
+            catalogue_device
+            for catalogue_device in catalogue.built_in().devices
+            if catalogue_device.name.casefold() == device.name.casefold()
+        ),
+        None,
     )
     return catalogue.CatalogueDevice(
         name=device.name,

@@ -22,7 +22,7 @@ class Decode(NamedTuple):
     public_id: str
     config: Config
     model: Model
-    told: KnownGeometry | None
+    known_geometry: KnownGeometry | None
     """The model's geometry."""
     hardware: Hardware
     suite_key: str

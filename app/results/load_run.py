@@ -17,13 +17,13 @@ from app.metrics.serving import Served, serving
 from app.metrics.throughput import Slo
 from app.results import hardware
 from app.results.ceiling import (
-    Insight,
+    DecodeAnalysis,
     Limits,
     PointCeiling,
     RunCeiling,
     Unknown,
+    analyze_decode,
     flag_above_ceiling,
-    insight,
     limits_of_run,
     run_ceiling,
 )
@@ -136,12 +136,12 @@ class RunResult:
         """What limits the result of a workload, with what to change first in front."""
         return limits_of_run(self.samples, point, self.ceiling, self.run.evidence, self.engine)
 
-    def insight_at(self, point: Workload | None) -> Insight | None:
+    def insight_at(self, point: Workload | None) -> DecodeAnalysis | None:
         """Where the time of a token goes; None without a ceiling or a decode speed at this workload."""
         ceiling = self.ceiling_at(point)
         if self.known_ceiling is None or self.config is None or ceiling is None:
             return None
-        return insight(self.session, self.run, self.config, self.known_ceiling, ceiling)
+        return analyze_decode(self.session, self.run, self.config, self.known_ceiling, ceiling)
 
     # --- beside other runs -------------------------------------------------------------------------------------------
 

@@ -182,7 +182,7 @@ def _left_out_point(left_out: LeftOut) -> dict[str, Any]:
 
 def _limits(limits: Limits) -> dict[str, Any]:
     """What limits the result at this point, what to change first in front; and what is not known of it."""
-    return {"found": [asdict(limit) for limit in limits.found], "unknown": list(limits.unknown)}
+    return {"found": [asdict(limit) for limit in limits.findings], "unknown": list(limits.unknown)}
 
 
 def _serving(result: RunResult) -> dict[str, Any] | None:
@@ -222,7 +222,7 @@ def _ceiling(run_ceiling: RunCeiling | Unknown | None, point: Workload) -> dict[
         "certainty": run_ceiling.certainty,
         "not_understood": list(run_ceiling.not_understood),
         "geometry_source": run_ceiling.placement.geometry.source,
-        "geometry_stated_at": _time(run_ceiling.placement.told.stated_at),
+        "geometry_stated_at": _time(run_ceiling.placement.known_geometry.stated_at),
         "kv_type": str(run_ceiling.placement.kv),
         "does_not_fit": ceiling.does_not_fit,
         "cache_guard": ceiling.cache,

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from app import charts
-from app.ceiling.curve import CurvePoint
-from app.ceiling.decode import usual_range
+from app.ceiling.decode import CurvePoint, usual_range
 from app.ceiling.geometry import Certainty
 from app.ceiling.report import Report
 from app.core.i18n import _, joined
@@ -15,11 +14,11 @@ from app.share.snapshot import Chart, Column, DataTable, Fact, Snapshot, Tile
 
 KIND = "ceiling"
 SHOWN_CONTEXT = 8_192
-"""At which the second number stands, beside the empty cache."""
+"""Tokens in the cache of the second tile, beside the empty cache."""
 
 
 def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot:
-    """`reports`: of one model on one device, one for each context, the empty cache first."""
+    """Makes the public snapshot of a model on a device: a report for each context, the empty cache first."""
     first = reports[0]
     model, device = _model(first), anonymize.calculated_device(first.device.name)
     tiles = tuple(_tiles(reports))
@@ -48,11 +47,11 @@ def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot
     )
 
 
-def _model(found: Report) -> str:
+def _model(report: Report) -> str:
     """By its size: names are not asked for, and a config.json may hold anything."""
-    weights, total = found.geometry.weights, found.geometry.params_total
+    weights, total = report.geometry.weights, report.geometry.params_total
     assert weights is not None, "without weights there is no ceiling"
-    active = found.geometry.params_active
+    active = report.geometry.params_active
     size_words = f"{format_billions(total)} parameters"
     if active and total and weights.routed.parameters:
         size_words += f" with {format_billions(active)} active"
@@ -65,15 +64,15 @@ def _article(device: str) -> str:
 
 def _tiles(reports: Sequence[Report]) -> Iterator[Tile]:
     first = reports[0]
-    for found in (first, *(each for each in reports if each.context == SHOWN_CONTEXT)):
-        assert found.step is not None, "the calculator refuses a model without weights"
-        where = _("{n:,} tokens", n=found.context) if found.context else _("empty cache")
-        title = joined(_("Decode"), where, by=" · ")
-        if found.decode is None:
+    for report in (first, *(report for report in reports if report.context == SHOWN_CONTEXT)):
+        assert report.step is not None, "the calculator refuses a model without weights"
+        cache_text = _("{n:,} tokens", n=report.context) if report.context else _("empty cache")
+        title = joined(_("Decode"), cache_text, by=" · ")
+        if report.decode is None:
             yield Tile(title, None, "tok/s", reason=_("The model does not fit the device."))
             continue
-        source = found.decode.words if not found.context else found.step.words
-        yield Tile(title, found.decode.tokens_per_s, "tok/s", source=source)
+        source = report.decode.words if not report.context else report.step.words
+        yield Tile(title, report.decode.tokens_per_s, "tok/s", source=source)
     title = joined(_("Prefill"), _("{n:,} tokens", n=first.prompt_tokens), by=" · ")
     if first.prefill:
         yield Tile(title, first.prefill.tokens_per_s, "tok/s", source=first.prefill.words)
@@ -81,12 +80,12 @@ def _tiles(reports: Sequence[Report]) -> Iterator[Tile]:
         yield Tile(title, None, "tok/s", reason=_("The device's peak TFLOP/s are unknown."))
 
 
-def _facts(found: Report, device: str) -> Iterator[Fact]:
-    geometry = found.geometry
+def _facts(report: Report, device: str) -> Iterator[Fact]:
+    geometry = report.geometry
     yield Fact(_("Device"), device)
-    yield Fact(_("Memory bandwidth"), format_bandwidth(found.device.bandwidth_bytes_per_s))
-    if found.device.peak_flops:
-        yield Fact(_("Compute"), f"{format_number(found.device.peak_flops / TERA)} TFLOP/s")
+    yield Fact(_("Memory bandwidth"), format_bandwidth(report.device.bandwidth_bytes_per_s))
+    if report.device.peak_flops:
+        yield Fact(_("Compute"), f"{format_number(report.device.peak_flops / TERA)} TFLOP/s")
     yield Fact(_("Parameters"), format_billions(geometry.params_total))
     yield Fact(_("Active for a token"), format_billions(geometry.params_active))
     if geometry.weights is not None:
@@ -94,9 +93,9 @@ def _facts(found: Report, device: str) -> Iterator[Fact]:
         yield Fact(_("Weights"), format_bytes(geometry.weights.total.n_bytes))
     is_bound = geometry.certainty is Certainty.BOUND
     yield Fact(_("Certainty"), _("a bound") if is_bound else _("an estimate, no bound"))
-    yield Fact(_("KV cache"), str(found.kv))
-    if found.step is not None and found.step.batch > 1:
-        yield Fact(_("Batch"), str(found.step.batch))
+    yield Fact(_("KV cache"), str(report.kv))
+    if report.step is not None and report.step.batch > 1:
+        yield Fact(_("Batch"), str(report.step.batch))
 
 
 def _contexts(reports: Sequence[Report]) -> DataTable:
@@ -109,12 +108,19 @@ def _contexts(reports: Sequence[Report]) -> DataTable:
         Column(_("Prefill ceiling"), "tok/s"),
         Column(_("TTFT floor"), "ms"),
     )
-    return DataTable(_("Ceilings for each context"), columns, tuple(_row(each) for each in reports), is_brief=True)
+    return DataTable(_("Ceilings for each context"), columns, tuple(_row(report) for report in reports), is_brief=True)
 
 
-def _row(found: Report) -> tuple[int | float | None, ...]:
-    decode = found.decode.tokens_per_s if found.decode else None
+def _row(report: Report) -> tuple[int | float | None, ...]:
+    decode = report.decode.tokens_per_s if report.decode else None
     usual = usual_range(decode) if decode is not None else (None, None)
-    whole = found.prefill if found.context else None  # an empty prompt has no prefill
-    n_bytes = found.step.n_bytes / GIGA if found.step else None
-    return (found.context, n_bytes, decode, *usual, whole and whole.tokens_per_s, whole and whole.ttft_floor_ms)
+    prefill = report.prefill if report.context else None  # an empty prompt has no prefill
+    n_bytes = report.step.n_bytes / GIGA if report.step else None
+    return (
+        report.context,
+        n_bytes,
+        decode,
+        *usual,
+        prefill and prefill.tokens_per_s,
+        prefill and prefill.ttft_floor_ms,
+    )

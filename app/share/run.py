@@ -17,7 +17,7 @@ from app.db.tables import Config, Model
 from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, metrics
 from app.metrics.base import SOURCES
 from app.metrics.throughput import USUAL_SLO
-from app.results.ceiling import Insight, PointCeiling
+from app.results.ceiling import DecodeAnalysis, PointCeiling
 from app.results.compare.soundness import unsound_by_run
 from app.results.compare.words import unsound_run_words
 from app.results.load_run import RunResult, load_run
@@ -152,7 +152,7 @@ def _facts(shareable: Shareable, included: dict[Option, str]) -> Iterator[Fact]:
             yield Fact(_(title), included[option])
 
 
-def _charts(shareable: Shareable, insight: Insight | None) -> Iterator[Chart]:
+def _charts(shareable: Shareable, insight: DecodeAnalysis | None) -> Iterator[Chart]:
     result, ceiling = shareable.result, shareable.result.known_ceiling
     samples = result.samples_at(shareable.main)
     typical = charts.typical_sample(samples)
@@ -160,7 +160,7 @@ def _charts(shareable: Shareable, insight: Insight | None) -> Iterator[Chart]:
     figures = {
         _("Token timeline"): charts.timeline(samples),
         _("Pauses between tokens"): charts.gaps(typical) if typical else None,
-        _("Decode against context"): charts.against_context(insight.curve, charts.reached(insight))
+        _("Decode against context"): charts.against_context(insight.curve, charts.measured_speeds(insight))
         if insight
         else None,
         _("Roofline"): charts.run_roofline(ceiling.placement, point_ceiling) if ceiling and point_ceiling else None,

@@ -6,7 +6,7 @@ from app.core.i18n import N_, _, as_sentence, joined, without_code
 from app.core.samples import Sample, Workload
 from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, headline_metrics, metrics
 from app.metrics.base import SOURCES
-from app.results.ceiling import Insight
+from app.results.ceiling import DecodeAnalysis
 from app.results.load_run import RunResult
 from app.share.snapshot import Column, DataTable
 from app.suites import point_title
@@ -20,11 +20,11 @@ _PARTS = {
 }
 
 
-def figures(result: RunResult, main: Workload, insight: Insight | None) -> Iterator[DataTable]:
+def figures(result: RunResult, main: Workload, insight: DecodeAnalysis | None) -> Iterator[DataTable]:
     """`main`: the workload that limits and insight are of."""
     if len(result.points) > 1:
         yield _points(result)
-    limits = result.limits_at(main).found
+    limits = result.limits_at(main).findings
     if limits:
         rows = tuple(
             (_(limit.of), limit.sentence, as_sentence(limit.evidence), without_code(limit.remedy)) for limit in limits

@@ -14,12 +14,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from app.ceiling.bytes_per_step import Step
-from app.ceiling.curve import CONTEXTS, CurvePoint, against_context, contexts_up_to
-from app.ceiling.decode import DecodeCeiling, Device
+from app.ceiling.decode import CONTEXTS, CurvePoint, DecodeCeiling, Device, against_context, contexts_up_to
+from app.ceiling.number_formats import KvTypes
 from app.ceiling.offload import Offload
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_document, from_json
-from app.ceiling.types import KvTypes
 from app.core.errors import BadInput
 from app.core.i18n import _
 from app.core.units import TERA
@@ -48,7 +47,7 @@ _NOT_NEEDED = re.compile(r".*(token_id|dropout|_std|initializer|_name_or_path|au
 
 @dataclass(frozen=True)
 class Calculation:
-    geometry_record: KnownGeometry
+    known_geometry: KnownGeometry
     reports: tuple[Report, ...]
     """One for each context."""
     curve: tuple[CurvePoint, ...]
@@ -62,11 +61,11 @@ class Calculation:
 def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] = ()) -> Calculation:
     """The ceilings for the fields of the form; its `model` is the id of one of `models`, which were measured. Raises
     BadInput."""
-    geometry_record = _geometry_record(form, models)
+    known_geometry = _known_geometry(form, models)
     known_device = _device(form, devices)
     kv = KvTypes.parse(form.get("kv").strip() or "f16")
     batch = parse_int(form.get("batch"), _("The batch")) or 1
-    geometry, device = geometry_record.geometry, known_device.device
+    geometry, device = known_geometry.geometry, known_device.device
 
     if geometry.weights is None:
         reason = geometry.assumptions[0]
@@ -81,7 +80,7 @@ def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] 
     empty, no_decode = reports[0].step, reports[0].no_decode
     overflows = empty is not None and layout.overflow(geometry, empty) is not None and not no_decode
     placement = tuple(layout.sentences(geometry, empty)) if empty and overflows else ()
-    return Calculation(geometry_record, reports, curve, known_device.source, placement, no_decode)
+    return Calculation(known_geometry, reports, curve, known_device.source, placement, no_decode)
 
 
 def _ram(form: Fields) -> Device | None:
@@ -124,7 +123,7 @@ def _device(form: Fields, devices: KnownDevices) -> KnownDevice:
     return replace(known_device, device=device, source=_("{source}, corrected as typed", source=known_device.source))
 
 
-def _geometry_record(form: Fields, models: Sequence[KnownModel]) -> KnownGeometry:
+def _known_geometry(form: Fields, models: Sequence[KnownModel]) -> KnownGeometry:
     if chosen := form.get("model").strip():
         known_model = next((model for model in models if chosen in map(str, model.ids)), None)
         if known_model is None or known_model.told is None:

@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from app.ceiling.geometry import Attention, Geometry, check_bits, typed
-from app.ceiling.labels import bits_of_label
+from app.ceiling.geometry import Attention, Geometry, check_bits, from_parameter_counts
+from app.ceiling.number_formats import bits_of_label
 from app.ceiling.sources import from_document, from_gguf
 from app.core.errors import BadInput
 from app.core.i18n import N_, _
@@ -57,7 +57,7 @@ def geometry_from_figures(form: Fields) -> Geometry:
     bits = bits_per_weight(form)
     if bits is None:
         raise BadInput(_("Bits per weight are missing: {examples}.", examples=_(EXAMPLES_OF_BITS)))
-    geometry = typed(total, active, bits)
+    geometry = from_parameter_counts(total, active, bits)
     layers, heads, dim = (
         parse_int(form.get(key), title)
         for key, title in (("layers", _("Layers")), ("kv_heads", _("KV heads")), ("head_dim", _("The head size")))

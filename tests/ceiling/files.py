@@ -84,7 +84,7 @@ def attention_block(index: int, hidden: int = 256, q: int = 256, kv: int = 128) 
 
 
 def moe(blocks: int = 2, experts: int = 8, width: int = 256) -> dict[str, Any]:
-    tensors = {name: one for name, one in dense(blocks).items() if ".ffn_" not in name or "norm" in name}
+    tensors = {name: tensor for name, tensor in dense(blocks).items() if ".ffn_" not in name or "norm" in name}
     for index in range(blocks):
         tensors |= {
             f"blk.{index}.ffn_gate_inp.weight": ([256, experts], "F32"),
@@ -115,12 +115,12 @@ def write_shards(folder: Path, count: int = 3) -> list[Path]:
     names = list(tensors)
     paths = []
     for index in range(count):
-        own = {name: tensors[name] for name in names[(index - 1) * 10 : index * 10 or None]} if index else {}
+        shard_tensors = {name: tensors[name] for name in names[(index - 1) * 10 : index * 10 or None]} if index else {}
         if index == count - 1:
-            own = {name: tensors[name] for name in names[(index - 1) * 10 :]}
+            shard_tensors = {name: tensors[name] for name in names[(index - 1) * 10 :]}
         keys = {"split.no": index, "split.count": count, "split.tensors.count": len(tensors)}
         path = folder / f"m-{index + 1:05}-of-{count:05}.gguf"
-        paths.append(write_gguf(path, "llama", {**SMALL, **keys} if index == 0 else keys, own))
+        paths.append(write_gguf(path, "llama", {**SMALL, **keys} if index == 0 else keys, shard_tensors))
     return paths
 
 

@@ -20,13 +20,13 @@ def path(tmp_path: Path) -> Path:
 
 def total(tensors: dict[str, Any], *parts: str) -> int:
     """Bytes of the tensors that have one of these texts in their name."""
-    return sum(bytes_of(*one) for name, one in tensors.items() if any(part in name for part in parts))
+    return sum(bytes_of(*tensor) for name, tensor in tensors.items() if any(part in name for part in parts))
 
 
 def test_untied_and_tied_embeddings(path: Path) -> None:
     """C02: a table that is only looked up does not count; a tied one is the head and counts once."""
     untied = step(from_file(write_gguf(path, "llama", SMALL, dense())))
-    tensors = {name: one for name, one in dense().items() if name != "output.weight"}
+    tensors = {name: tensor for name, tensor in dense().items() if name != "output.weight"}
     tied = step(from_file(write_gguf(path, "llama", SMALL, tensors)))
     assert untied is not None
     assert tied is not None
@@ -40,9 +40,9 @@ def test_routed_experts_count_by_their_share(path: Path) -> None:
     geometry = from_file(write_gguf(path, "synmoe", keys, tensors))
     routed = total(tensors, "_exps")
     everything = total(tensors, "")
-    one = step(geometry)
-    assert one is not None
-    assert one.weight_bytes == everything - total(tensors, "token_embd") - routed + routed // 4
+    decode_step = step(geometry)
+    assert decode_step is not None
+    assert decode_step.weight_bytes == everything - total(tensors, "token_embd") - routed + routed // 4
     assert geometry.weights is not None
     assert geometry.weights.routed.n_bytes == routed
     assert geometry.params_total == geometry.weights.total.parameters
@@ -51,7 +51,7 @@ def test_routed_experts_count_by_their_share(path: Path) -> None:
 
 
 def test_experts_of_old_files_stand_one_by_one(path: Path) -> None:
-    tensors = {name: one for name, one in dense(1).items() if ".ffn_" not in name}
+    tensors = {name: tensor for name, tensor in dense(1).items() if ".ffn_" not in name}
     tensors |= {
         f"blk.0.ffn_{part}.{expert}.weight": ([256, 256], "Q4_0")
         for part in ("gate", "up", "down")
@@ -158,7 +158,7 @@ def test_mla_caches_one_latent(path: Path, is_new: bool) -> None:
         keys |= {f"attention.{name}": value for name, value in lengths.items()} | {"attention.head_count_kv": 1}
     else:
         keys |= {"attention.key_length": 192, "attention.value_length": 128, "attention.head_count_kv": 16}
-    tensors = {name: one for name, one in dense().items() if ".attn_k" not in name and ".attn_v" not in name}
+    tensors = {name: tensor for name, tensor in dense().items() if ".attn_k" not in name and ".attn_v" not in name}
     tensors |= {f"blk.{index}.attn_kv_a_mqa.weight": ([256, 576], "Q8_0") for index in range(2)}
     geometry = from_file(write_gguf(path, "deepseek2", keys, tensors))
     assert kv_bytes_per_token(geometry) == 2 * (512 + 64) * F16
@@ -185,19 +185,19 @@ def ssm_block(index: int) -> dict[str, Any]:
 
 
 def test_hybrids_cache_in_attention_layers_and_keep_a_state_in_others(path: Path) -> None:
-    tensors = {name: one for name, one in dense(4).items() if not name.startswith("blk.") or "ffn" in name}
+    tensors = {name: tensor for name, tensor in dense(4).items() if not name.startswith("blk.") or "ffn" in name}
     tensors |= ssm_block(0) | ssm_block(1) | attention_block(2)
     keys = {**SMALL, **MAMBA_KEYS, "block_count": 4, "attention.head_count_kv": [0, 0, 2, 0]}
     geometry = from_file(write_gguf(path, "nemotron_h_moe", keys, tensors))
     assert kv_bytes_per_token(geometry) == 2 * (64 + 64) * F16
     assert geometry.state_bytes == 2 * MAMBA_STATE
-    one = step(geometry, 10, batch=3)
-    assert one is not None
-    assert one.n_bytes == one.weight_bytes + 3 * (10 * 512 + 2 * geometry.state_bytes)
+    decode_step = step(geometry, 10, batch=3)
+    assert decode_step is not None
+    assert decode_step.n_bytes == decode_step.weight_bytes + 3 * (10 * 512 + 2 * geometry.state_bytes)
 
 
 def test_linear_attention_has_a_fused_projection_but_no_cache(path: Path) -> None:
-    tensors = {name: one for name, one in dense(4).items() if ".attn_" not in name or name.startswith("blk.3.")}
+    tensors = {name: tensor for name, tensor in dense(4).items() if ".attn_" not in name or name.startswith("blk.3.")}
     for index in range(3):
         tensors |= ssm_block(index) | {f"blk.{index}.attn_qkv.weight": ([256, 1024], "Q8_0")}
     geometry = from_file(write_gguf(path, "qwen35", {**SMALL, **MAMBA_KEYS, "block_count": 4}, tensors))
@@ -213,7 +213,7 @@ def test_attention_and_mamba_side_by_side(path: Path) -> None:
 
 
 def test_a_model_without_any_attention(path: Path) -> None:
-    tensors = {name: one for name, one in dense(2).items() if ".attn_" not in name and ".ffn_" not in name}
+    tensors = {name: tensor for name, tensor in dense(2).items() if ".attn_" not in name and ".ffn_" not in name}
     tensors |= ssm_block(0) | ssm_block(1)
     keys = {"block_count": 2, "embedding_length": 256, "attention.head_count": 0, **MAMBA_KEYS}
     geometry = from_file(write_gguf(path, "mamba2", keys, tensors))
@@ -222,13 +222,13 @@ def test_a_model_without_any_attention(path: Path) -> None:
 
 
 def test_fused_projection_of_plain_attention(path: Path) -> None:
-    tensors = {name: one for name, one in dense(2).items() if not any(f"attn_{part}." in name for part in "qkv")}
+    tensors = {name: tensor for name, tensor in dense(2).items() if not any(f"attn_{part}." in name for part in "qkv")}
     tensors |= {f"blk.{index}.attn_qkv.weight": ([256, 512], "Q4_K") for index in range(2)}
     assert kv_bytes_per_token(from_file(write_gguf(path, "phi3", SMALL, tensors))) == 2 * 2 * (64 + 64) * F16
 
 
 def test_short_convolutions(path: Path) -> None:
-    tensors = {name: one for name, one in dense(2).items() if ".attn_" not in name or name.startswith("blk.1.")}
+    tensors = {name: tensor for name, tensor in dense(2).items() if ".attn_" not in name or name.startswith("blk.1.")}
     tensors["blk.0.shortconv.conv.weight"] = ([3, 256], "F32")
     keys = {**SMALL, "shortconv.l_cache": 3, "attention.head_count_kv": [0, 2]}
     assert from_file(write_gguf(path, "lfm2", keys, tensors)).state_bytes == 256 * 2 * 4
@@ -252,7 +252,7 @@ def test_vision_parts_do_not_count(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "why"),
+    ("keys", "reason"),
     [
         ({"general.type": "mmproj"}, "a part of one"),
         ({"general.type": "adapter"}, "a part of one"),
@@ -262,8 +262,8 @@ def test_vision_parts_do_not_count(path: Path) -> None:
         ({"attention.head_count_kv": [2.5, 1.5]}, "no count"),
     ],
 )
-def test_files_that_are_no_language_model(path: Path, keys: dict[str, Any], why: str) -> None:
-    with pytest.raises(BadInput, match=why):
+def test_files_that_are_no_language_model(path: Path, keys: dict[str, Any], reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
         from_file(write_gguf(path, "llama", {**SMALL, **keys}, dense()))
 
 

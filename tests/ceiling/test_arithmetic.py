@@ -11,10 +11,10 @@ from app.ceiling.decode import Device, Drafting, Portion, Split, decode, decode_
 from app.ceiling.efficiency import mbu
 from app.ceiling.geometry import Geometry, Weights
 from app.ceiling.hf_config import from_config
+from app.ceiling.number_formats import KvTypes
 from app.ceiling.prefill import Bound, causal_pairs, prefill, prefill_flops
-from app.ceiling.quantities import bandwidth_bytes_per_s, size_bytes
 from app.ceiling.report import report
-from app.ceiling.types import KvTypes
+from app.cli.ceiling import parse_bandwidth, parse_size
 from app.core.errors import BadInput
 from tests.ceiling.models import MODELS
 from tests.ceiling.shapes import H100, LLAMA_8B, of_bytes, stepped
@@ -26,15 +26,15 @@ from tests.ceiling.shapes import H100, LLAMA_8B, of_bytes, stepped
 def test_8b_at_16_bit_on_known_devices(bandwidth: float, rounded: int) -> None:
     """Taken as 16 GB; the exact bytes leave out the embedding table, so the exact ceiling is 6.6 % higher."""
     device = Device.of("device", bandwidth)
-    taken = decode_on(of_bytes(16e9), device).tokens_per_s
-    assert taken == pytest.approx(rounded, abs=0.6)
-    assert decode_on(stepped(LLAMA_8B), device).tokens_per_s / taken == pytest.approx(1.066, abs=0.001)
+    tokens_per_s = decode_on(of_bytes(16e9), device).tokens_per_s
+    assert tokens_per_s == pytest.approx(rounded, abs=0.6)
+    assert decode_on(stepped(LLAMA_8B), device).tokens_per_s / tokens_per_s == pytest.approx(1.066, abs=0.001)
 
 
 def test_70b_on_one_h100_and_on_two() -> None:
-    one = of_bytes(140e9)
-    assert 1000 / decode_on(one, H100).tokens_per_s == pytest.approx(41.8, abs=0.05)
-    two = decode(one, [Portion(H100), Portion(H100)], Split.TENSOR)
+    decode_step = of_bytes(140e9)
+    assert 1000 / decode_on(decode_step, H100).tokens_per_s == pytest.approx(41.8, abs=0.05)
+    two = decode(decode_step, [Portion(H100), Portion(H100)], Split.TENSOR)
     assert 1000 / two.tokens_per_s == pytest.approx(20.9, abs=0.05)
     assert H100.critical_intensity == pytest.approx(295, abs=0.5)
     assert pytest.approx(0.14, abs=0.005) == 2 * 70e9 / 989e12 * 1000
@@ -46,10 +46,10 @@ def test_kv_of_a_common_shape() -> None:
 
 
 def test_3b_active_in_plain_memory() -> None:
-    one = of_bytes(3.04e9 * 0.56)
-    assert one.n_bytes == pytest.approx(1.7e9, rel=0.01)
-    assert decode_on(one, Device.of("", 30)).tokens_per_s == pytest.approx(18, abs=0.5)
-    assert decode_on(one, Device.of("", 40)).tokens_per_s == pytest.approx(24, abs=0.6)
+    decode_step = of_bytes(3.04e9 * 0.56)
+    assert decode_step.n_bytes == pytest.approx(1.7e9, rel=0.01)
+    assert decode_on(decode_step, Device.of("", 30)).tokens_per_s == pytest.approx(18, abs=0.5)
+    assert decode_on(decode_step, Device.of("", 40)).tokens_per_s == pytest.approx(24, abs=0.6)
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_words_of_a_ceiling() -> None:
 
 def test_experts_in_the_processors_memory() -> None:
     geometry = from_config(MODELS["Qwen3-30B-A3B"], 4.85)
-    one = stepped(geometry)
+    decode_step = stepped(geometry)
     assert geometry.weights is not None
     routed = round(geometry.weights.routed.n_bytes * geometry.expert_share)
     card, processor = Device.of("card", 936), Device.of("RAM", 89.6)
-    expected = 1 / ((one.n_bytes - routed) / 936e9 + routed / 89.6e9)
-    portions = [Portion(card, one.n_bytes - routed), Portion(processor, routed)]
-    assert decode(one, portions).tokens_per_s == pytest.approx(expected)
+    expected = 1 / ((decode_step.n_bytes - routed) / 936e9 + routed / 89.6e9)
+    portions = [Portion(card, decode_step.n_bytes - routed), Portion(processor, routed)]
+    assert decode(decode_step, portions).tokens_per_s == pytest.approx(expected)
 
 
 def test_speculative_decoding() -> None:
@@ -121,25 +121,25 @@ def test_a_large_batch_is_limited_by_computing() -> None:
 def test_specified_and_measured_bandwidth() -> None:
     """C13"""
     for bandwidth, ceiling, percent in ((17.1, 8.55, 60.8), (11.59, 5.8, 89.7)):
-        found = decode_on(of_bytes(2e9), Device.of("", bandwidth)).tokens_per_s
-        assert found == pytest.approx(ceiling, abs=0.01)
-        assert mbu(5.2, found) * 100 == pytest.approx(percent, abs=0.1)
+        tokens_per_s = decode_on(of_bytes(2e9), Device.of("", bandwidth)).tokens_per_s
+        assert tokens_per_s == pytest.approx(ceiling, abs=0.01)
+        assert mbu(5.2, tokens_per_s) * 100 == pytest.approx(percent, abs=0.1)
 
 
 def test_gb_and_gib() -> None:
     """C14"""
-    ceiling = decode_on(of_bytes(size_bytes("13.34 GiB")), Device("", bandwidth_bytes_per_s("448 GB/s")))
+    ceiling = decode_on(of_bytes(parse_size("13.34 GiB")), Device("", parse_bandwidth("448 GB/s")))
     assert ceiling.tokens_per_s == pytest.approx(31.28, abs=0.01)
-    assert size_bytes("1 GiB") / size_bytes("1 GB") == pytest.approx(1.0737, abs=1e-4)
-    assert bandwidth_bytes_per_s("1 TiB/s") == 2**40
-    assert bandwidth_bytes_per_s(" 89.6 ") == pytest.approx(89.6e9)
-    assert bandwidth_bytes_per_s("1,008") == bandwidth_bytes_per_s("1,008 GB/s") == bandwidth_bytes_per_s("1.008TB/s")
+    assert parse_size("1 GiB") / parse_size("1 GB") == pytest.approx(1.0737, abs=1e-4)
+    assert parse_bandwidth("1 TiB/s") == 2**40
+    assert parse_bandwidth(" 89.6 ") == pytest.approx(89.6e9)
+    assert parse_bandwidth("1,008") == parse_bandwidth("1,008 GB/s") == parse_bandwidth("1.008TB/s")
 
 
 @pytest.mark.parametrize("text", ["", "fast", "448 GB", "448 Gb/h", "-3 GB/s", "1e999 GB/s", "448 GBps/s"])
 def test_bandwidths_that_are_none(text: str) -> None:
     with pytest.raises(BadInput, match="GB"):
-        bandwidth_bytes_per_s(text)
+        parse_bandwidth(text)
 
 
 @pytest.mark.parametrize("bandwidth", [0, -1, float("inf"), float("nan")])
@@ -152,8 +152,8 @@ def test_devices_that_make_no_sense(bandwidth: float) -> None:
 
 @given(st.integers(0, 30), st.integers(0, 30), st.none() | st.integers(1, 40))
 def test_causal_pairs_are_those_counted_one_by_one(tokens: int, start: int, window: int | None) -> None:
-    seen = [min(position + 1, window or 1000) for position in range(start, start + tokens)]
-    assert causal_pairs(tokens, start, window) == sum(seen)
+    visible = [min(position + 1, window or 1000) for position in range(start, start + tokens)]
+    assert causal_pairs(tokens, start, window) == sum(visible)
 
 
 GEOMETRIES = st.sampled_from([from_config(shape, 4.85) for shape in MODELS.values()])
@@ -164,10 +164,10 @@ BANDWIDTHS = st.floats(1, 10_000)
 @settings(deadline=None)
 @given(GEOMETRIES, CONTEXTS, CONTEXTS, BANDWIDTHS)
 def test_a_ceiling_falls_with_context_and_rises_with_bandwidth(
-    geometry: Geometry, one: int, other: int, bandwidth: float
+    geometry: Geometry, context: int, other_context: int, bandwidth: float
 ) -> None:
     device, faster = Device.of("", bandwidth), Device.of("", bandwidth * 1.5)
-    near, far = sorted((one, other))
+    near, far = sorted((context, other_context))
     assert (
         decode_on(stepped(geometry, near), device).tokens_per_s
         >= decode_on(stepped(geometry, far), device).tokens_per_s
@@ -181,15 +181,15 @@ def test_a_ceiling_falls_with_context_and_rises_with_bandwidth(
 @settings(deadline=None)
 @given(GEOMETRIES, st.lists(st.tuples(BANDWIDTHS, st.floats(0.01, 1)), min_size=1, max_size=5))
 def test_no_split_beats_all_bandwidths_together(geometry: Geometry, devices: list[tuple[float, float]]) -> None:
-    one = stepped(geometry, 4096)
+    decode_step = stepped(geometry, 4096)
     portions = [Portion(Device.of("", bandwidth), share) for bandwidth, share in devices]
     fastest = max(bandwidth for bandwidth, _ in devices)
     together = sum(bandwidth for bandwidth, _ in devices)
-    by_layer = decode(one, portions).tokens_per_s
-    by_tensor = decode(one, portions, Split.TENSOR).tokens_per_s
+    by_layer = decode(decode_step, portions).tokens_per_s
+    by_tensor = decode(decode_step, portions, Split.TENSOR).tokens_per_s
     assert by_layer <= by_tensor * 1.000001
-    assert by_layer <= decode_on(one, Device.of("", fastest)).tokens_per_s * 1.000001
-    assert by_tensor <= decode_on(one, Device.of("", together)).tokens_per_s * 1.000001
+    assert by_layer <= decode_on(decode_step, Device.of("", fastest)).tokens_per_s * 1.000001
+    assert by_tensor <= decode_on(decode_step, Device.of("", together)).tokens_per_s * 1.000001
 
 
 @settings(deadline=None)
@@ -205,13 +205,13 @@ def test_a_batch_is_never_slower_together_nor_faster_for_each(geometry: Geometry
 @settings(deadline=None)
 @given(GEOMETRIES, st.integers(1, 50_000), st.integers(0, 50_000))
 def test_prefill_in_two_pieces_costs_the_same_and_a_head_more(geometry: Geometry, first: int, second: int) -> None:
-    whole = prefill_flops(geometry, first + second)
-    one, two = prefill_flops(geometry, first), prefill_flops(geometry, second, start=first)
-    assert whole is not None
-    assert one is not None
-    assert two is not None
+    all_flops = prefill_flops(geometry, first + second)
+    first_flops, second_flops = prefill_flops(geometry, first), prefill_flops(geometry, second, start=first)
+    assert all_flops is not None
+    assert first_flops is not None
+    assert second_flops is not None
     assert geometry.weights is not None
-    assert one + two == pytest.approx(whole + 2 * geometry.weights.head.parameters)
+    assert first_flops + second_flops == pytest.approx(all_flops + 2 * geometry.weights.head.parameters)
 
 
 def test_prefill_binds_by_memory_when_short_and_by_compute_when_long() -> None:
@@ -227,10 +227,10 @@ def test_prefill_binds_by_memory_when_short_and_by_compute_when_long() -> None:
 
 
 def test_an_unknown_peak_gives_no_prefill_ceiling_and_says_so() -> None:
-    found = report(LLAMA_8B, Device.of("", 1008))
-    assert found.prefill is None
-    assert any("no prefill ceiling" in sentence for sentence in found.assumptions)
-    assert json.loads(json.dumps(found.to_json()))["ttft_floor_ms"] is None
+    ceiling_report = report(LLAMA_8B, Device.of("", 1008))
+    assert ceiling_report.prefill is None
+    assert any("no prefill ceiling" in sentence for sentence in ceiling_report.assumptions)
+    assert json.loads(json.dumps(ceiling_report.to_json()))["ttft_floor_ms"] is None
 
 
 def test_kv_types() -> None:
@@ -263,8 +263,8 @@ def test_an_unknown_kv_type_counts_nothing_and_is_named(name: str) -> None:
     kv = KvTypes.parse(name)
     assert kv.bits == (0, 0)
     assert f"of type {name} is unknown" in kv.assumptions[0]
-    whole = report(LLAMA_8B, H100, 8192, kv)
-    assert kv.assumptions[0] in whole.assumptions
+    ceiling_report = report(LLAMA_8B, H100, 8192, kv)
+    assert kv.assumptions[0] in ceiling_report.assumptions
     assert stepped(LLAMA_8B, 8192, f"q8_0/{name}").kv_bytes == 8192 * 32 * 1024 * 8.5 / 8
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.ceiling.bytes_per_step import kv_bytes
 from app.ceiling.decode import Device
-from app.ceiling.geometry import Certainty, Geometry, typed
+from app.ceiling.geometry import Certainty, Geometry, from_parameter_counts
 from app.ceiling.ggml_geometry import from_file
 from app.ceiling.hf_config import from_config
 from app.ceiling.report import report
@@ -140,12 +140,12 @@ ALSO_IN_REAL_FILES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("family", ALSO_IN_REAL_FILES)
 def test_what_real_files_say_beside_changes_nothing(family: str) -> None:
     config = json.loads(json.dumps(FAMILIES[family].config))
-    whole = from_config(config)
+    full_geometry = from_config(config)
     config.get("text_config", config).update(ALSO_IN_REAL_FILES[family])
     geometry = from_config(config)
     assert (geometry.not_understood, geometry.certainty) == ((), Certainty.BOUND)
     assert (geometry.weights, geometry.attention, geometry.state_bytes) == (
-        whole.weights, whole.attention, whole.state_bytes,
+        full_geometry.weights, full_geometry.attention, full_geometry.state_bytes,
     )  # fmt: skip
 
 
@@ -200,10 +200,10 @@ def test_names_of_the_number_used(name: str) -> None:
 def test_dense_first_layers_under_any_of_their_names(dense: dict[str, Any]) -> None:
     config = MODELS["Qwen3-30B-A3B"]
     expert, wide = 3 * 2048 * 768, 3 * 2048 * 6144
-    whole = from_config(config).params_total
-    assert whole is not None
+    full_geometry = from_config(config).params_total
+    assert full_geometry is not None
     geometry = from_config({**config, **dense})
-    assert geometry.params_total == whole - 3 * (128 * expert + 128 * 2048) + 3 * wide
+    assert geometry.params_total == full_geometry - 3 * (128 * expert + 128 * 2048) + 3 * wide
     assert geometry.not_understood == ()
 
 
@@ -282,7 +282,7 @@ INCOMPLETE: dict[str, Callable[[str], bool]] = {
 
 @pytest.mark.parametrize("what", INCOMPLETE)
 def test_a_file_that_lacks_tensors_is_incomplete_not_fast(path: Path, what: str) -> None:
-    tensors = {name: one for name, one in dense(4).items() if INCOMPLETE[what](name)}
+    tensors = {name: tensor for name, tensor in dense(4).items() if INCOMPLETE[what](name)}
     geometry = from_file(write_gguf(path, "llama", {**SMALL, "block_count": 4}, tensors))
     assert geometry.weights is None
     assert "there is no ceiling" in geometry.assumptions[0]
@@ -292,7 +292,9 @@ def test_a_file_that_lacks_tensors_is_incomplete_not_fast(path: Path, what: str)
 def test_layers_that_should_have_no_ffn_or_attention(path: Path) -> None:
     """Pruned models say so in lists."""
     tensors = {
-        name: one for name, one in dense(4).items() if not name.startswith(("blk.2.ffn_", "blk.3.attn_", "blk.1.x"))
+        name: tensor
+        for name, tensor in dense(4).items()
+        if not name.startswith(("blk.2.ffn_", "blk.3.attn_", "blk.1.x"))
     }
     keys: dict[str, Any] = {**SMALL, "block_count": 4, "feed_forward_length": [512, 512, 0, 512]}
     keys |= {"attention.head_count": [4, 4, 4, 0], "attention.head_count_kv": [2, 2, 2, 0]}
@@ -366,20 +368,20 @@ def test_the_json_of_a_report() -> None:
     doubted = report(from_config({**LLAMA, "warp_size": 8}, 16), H100, 1000).to_json()
     assert (doubted["certainty"], doubted["not_understood"]) == ("estimate", ["warp_size"])
     assert doubted["decode_ceiling_tokens_per_s"] == sound["decode_ceiling_tokens_per_s"]
-    assert report(typed(8e9, 8e9, 16), H100).to_json()["certainty"] == "estimate"
+    assert report(from_parameter_counts(8e9, 8e9, 16), H100).to_json()["certainty"] == "estimate"
 
 
 def test_both_figures_of_a_window_without_a_pattern() -> None:
     """The bound counts sliding layers everywhere; the other figure stands beside it."""
     config = shape("phi3", 32, 3072, 8192, 32, 32, 32064, sliding_window=2048)
-    whole = report(from_config(config, 16), Device.of("card", 1000), 32_768)
+    full_geometry = report(from_config(config, 16), Device.of("card", 1000), 32_768)
     beside = report(from_config({**config, "sliding_window": None}, 16), Device.of("card", 1000), 32_768)
-    assert whole.decode is not None
+    assert full_geometry.decode is not None
     assert beside.decode is not None
-    assert whole.decode.tokens_per_s > 1.5 * beside.decode.tokens_per_s
-    assert whole.geometry.certainty is Certainty.BOUND
+    assert full_geometry.decode.tokens_per_s > 1.5 * beside.decode.tokens_per_s
+    assert full_geometry.geometry.certainty is Certainty.BOUND
     figure = beside.decode.words.partition(" ")[0]
-    assert any("if all layers see the whole context" in text and figure in text for text in whole.assumptions)
+    assert any("if all layers see the whole context" in text and figure in text for text in full_geometry.assumptions)
 
 
 def test_what_an_older_roofmark_stored_is_an_estimate() -> None:

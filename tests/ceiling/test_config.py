@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.ceiling.bytes_per_step import kv_bytes, kv_bytes_per_token, step
-from app.ceiling.geometry import Geometry, typed
+from app.ceiling.geometry import Geometry, from_parameter_counts
 from app.ceiling.ggml_geometry import from_file
 from app.ceiling.ggml_keys import Keys
 from app.ceiling.hf_config import from_config
@@ -97,8 +97,8 @@ def test_sliding_windows_of_a_config() -> None:
     names = ["sliding_attention", "full_attention"] * 12
     config = shape("syn", 24, 2880, 2880, 64, 8, 201088, head_dim=64, sliding_window=128, layer_types=names)
     geometry = from_config(config)
-    known = {0: 0, 128: 6_291_456, 4096: 103_809_024, 131_072: 3_224_371_200}
-    assert {context: kv_bytes(geometry, context) for context in known} == known
+    bytes_by_context = {0: 0, 128: 6_291_456, 4096: 103_809_024, 131_072: 3_224_371_200}
+    assert {context: kv_bytes(geometry, context) for context in bytes_by_context} == bytes_by_context
     del config["layer_types"]
     unknown = from_config(config)
     assert kv_bytes(unknown, 131_072) == 6_291_456
@@ -123,8 +123,8 @@ def test_other_hybrids_of_a_config() -> None:
     assert kv_bytes_per_token(granite) == 2 * 2 * 64 * 2
     state = (3 * (512 + 256) + 512 * 128) * 4
     assert granite.state_bytes == 3 * state
-    both = from_config({**shape("falcon_h1", 4, 512, 1024, 8, 2, 1000), **mamba})
-    assert (kv_bytes_per_token(both), both.state_bytes) == (4 * 2 * 2 * 64 * 2, 4 * state)
+    hybrid = from_config({**shape("falcon_h1", 4, 512, 1024, 8, 2, 1000), **mamba})
+    assert (kv_bytes_per_token(hybrid), hybrid.state_bytes) == (4 * 2 * 2 * 64 * 2, 4 * state)
     jamba = {
         "attn_layer_period": 8,
         "attn_layer_offset": 4,
@@ -141,7 +141,7 @@ def test_other_hybrids_of_a_config() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "why"),
+    ("more", "reason"),
     [
         ({"num_hidden_layers": -3}, "no count"),
         ({"num_hidden_layers": 10**9}, "layers make no language model"),
@@ -156,13 +156,13 @@ def test_other_hybrids_of_a_config() -> None:
         ({"num_experts": 8, "num_experts_per_tok": 9}, "9 of 8"),
     ],
 )
-def test_configs_that_make_no_sense(more: dict[str, Any], why: str) -> None:
-    with pytest.raises(BadInput, match=why):
+def test_configs_that_make_no_sense(more: dict[str, Any], reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
         from_config({**LLAMA, **more})
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "reason"),
     [
         ("", "neither GGUF nor sound JSON"),
         ("{", "neither GGUF nor sound JSON"),
@@ -178,8 +178,8 @@ def test_configs_that_make_no_sense(more: dict[str, Any], why: str) -> None:
         (" " * (5 << 20), "larger than any"),
     ],
 )
-def test_texts_that_are_no_model(text: str, why: str) -> None:
-    with pytest.raises(BadInput, match=why):
+def test_texts_that_are_no_model(text: str, reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
         from_json(text)
 
 
@@ -294,15 +294,17 @@ def show(path: Path) -> dict[str, Any]:
     from app.ceiling.gguf import read_header
 
     header = read_header(path)
-    tensors = [{"name": one.name, "type": one.type_name, "shape": list(one.shape)} for one in header.tensors]
+    tensors = [
+        {"name": tensor.name, "type": tensor.type_name, "shape": list(tensor.shape)} for tensor in header.tensors
+    ]
     return {"model_info": dict(header.metadata), "tensors": tensors, "details": {"quantization_level": "Q4_K_M"}}
 
 
 def test_ollama_repeats_what_the_file_says(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "m.gguf", "gemma3", {**SMALL, "attention.sliding_window": 128}, dense())
-    ours, theirs = from_file(path), from_document(show(path))
-    assert theirs.source == "ollama"
-    assert (theirs.weights, theirs.attention) == (ours.weights, ours.attention)
+    file_geometry, ollama_geometry = from_file(path), from_document(show(path))
+    assert ollama_geometry.source == "ollama"
+    assert (ollama_geometry.weights, ollama_geometry.attention) == (file_geometry.weights, file_geometry.attention)
 
 
 def test_an_ollama_that_lists_no_tensors(tmp_path: Path) -> None:
@@ -325,16 +327,16 @@ def test_names_are_fit_to_be_shown() -> None:
 
 
 def test_typed_by_hand() -> None:
-    geometry = typed(30.5e9, 3e9, 4.5)
-    one = step(geometry, 8000)
-    assert one is not None
-    assert one.n_bytes == 3e9 * 4.5 / 8
-    assert one.kv_bytes is None
+    geometry = from_parameter_counts(30.5e9, 3e9, 4.5)
+    decode_step = step(geometry, 8000)
+    assert decode_step is not None
+    assert decode_step.n_bytes == 3e9 * 4.5 / 8
+    assert decode_step.kv_bytes is None
     assert geometry.params_total == 30.5e9
     assert any("KV" in sentence for sentence in geometry.assumptions)
     for wrong in ((1e9, 2e9, 4), (0, 0, 4), (1e9, 1e9, 0), (1e9, 1e9, float("nan")), (float("inf"), 1, 4)):
         with pytest.raises(BadInput):
-            typed(*wrong)
+            from_parameter_counts(*wrong)
 
 
 @pytest.mark.parametrize("config", [*MODELS.values(), *MORE.values()])
@@ -400,5 +402,5 @@ def test_sliding_layers_may_have_heads_of_their_own_size() -> None:
     layers = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 128, "head_dim": 64}
     config = shape("syn", 2, 256, 512, 4, 2, 1000, **layers)
     assert kv_bytes_per_token(from_config(config)) == 2 * 2 * (64 + 64) * 2
-    own = {**config, "swa_head_dim": 32, "swa_v_head_dim": 16}
-    assert kv_bytes_per_token(from_config(own)) == 2 * (64 + 64) * 2 + 2 * (32 + 16) * 2
+    config_with_swa = {**config, "swa_head_dim": 32, "swa_v_head_dim": 16}
+    assert kv_bytes_per_token(from_config(config_with_swa)) == 2 * (64 + 64) * 2 + 2 * (32 + 16) * 2

@@ -46,7 +46,7 @@ def test_totals_active_parameters_and_cache(name: str) -> None:
     if (published := family.active_b) is not None:
         # published figures count the tables that are only looked up, or leave out the head
         ways = (0, geometry.weights.unread.parameters, -geometry.weights.head.parameters)
-        counts = [(geometry.params_active + way) / 1e9 for way in ways]
+        counts = [(geometry.params_active + difference) / 1e9 for difference in ways]
         assert any(count == pytest.approx(published, rel=0.05) for count in counts)
 
 
@@ -144,9 +144,9 @@ def published_geometry(row: dict[str, str]) -> Geometry:
 
 def published_share(row: dict[str, str]) -> float:
     context = mean_context(int(row["depth"]), int(row["generated_tokens"]))
-    one = step(published_geometry(row), context)
-    assert one is not None
-    ceiling = decode_on(one, Device.of(row["device"], float(row["bandwidth_gb_s"])))
+    decode_step = step(published_geometry(row), context)
+    assert decode_step is not None
+    ceiling = decode_on(decode_step, Device.of(row["device"], float(row["bandwidth_gb_s"])))
     return mbu(float(row["decode_tok_s"]), ceiling.tokens_per_s)
 
 
@@ -167,9 +167,9 @@ def test_the_same_weights_at_most() -> None:
         geometry = published_geometry(row)
         if geometry.weights_at_most is not None:
             full = replace(geometry, weights=geometry.weights_at_most)
-            one = step(full, mean_context(int(row["depth"]), int(row["generated_tokens"])))
-            assert one is not None
+            decode_step = step(full, mean_context(int(row["depth"]), int(row["generated_tokens"])))
+            assert decode_step is not None
             device = Device.of(row["device"], float(row["bandwidth_gb_s"]))
-            if float(row["decode_tok_s"]) > decode_on(one, device).tokens_per_s:
+            if float(row["decode_tok_s"]) > decode_on(decode_step, device).tokens_per_s:
                 above.add((row["model"], row["device"]))
     assert {("gpt-oss-20b", "DGX Spark (GB10)"), ("gpt-oss-20b", "Strix Halo")} < above

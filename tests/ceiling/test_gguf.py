@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.ceiling.ggml_geometry import from_file
 from app.ceiling.gguf import read_header
 from app.ceiling.gguf_reader import MAX_STRINGS
-from app.ceiling.types import GGML_BLOCKS, GGML_TYPES
+from app.ceiling.number_formats import GGML_BLOCKS, GGML_TYPES
 from app.core.errors import BadInput
 from tests.ceiling.files import SMALL, bytes_of, dense, raw, tensor_info, text, write_gguf, write_shards
 from tests.engine_fixture import cached_model
@@ -46,8 +46,10 @@ def test_keys_and_tensors_as_written(tmp_path: Path) -> None:
     assert header.metadata["llama.block_count"] == 2
     assert header.metadata["llama.flags"] == [True, False]
     assert "llama.long" not in header.metadata
-    theirs = {one.name: ([int(size) for size in one.shape], int(one.n_bytes)) for one in oracle.tensors}
-    assert {one.name: (list(one.shape), one.n_bytes) for one in header.tensors} == theirs
+    oracle_tensors = {
+        tensor.name: ([int(size) for size in tensor.shape], int(tensor.n_bytes)) for tensor in oracle.tensors
+    }
+    assert {tensor.name: (list(tensor.shape), tensor.n_bytes) for tensor in header.tensors} == oracle_tensors
 
 
 def test_big_endian(tmp_path: Path) -> None:
@@ -57,11 +59,11 @@ def test_big_endian(tmp_path: Path) -> None:
 
 
 def test_any_shard_stands_for_all(tmp_path: Path) -> None:
-    whole = from_file(write_gguf(tmp_path / "whole.gguf", "llama", SMALL, dense()))
-    assert whole.weights is not None
-    assert whole.weights.total.n_bytes == 934_400
+    file_geometry = from_file(write_gguf(tmp_path / "whole.gguf", "llama", SMALL, dense()))
+    assert file_geometry.weights is not None
+    assert file_geometry.weights.total.n_bytes == 934_400
     for path in write_shards(tmp_path):
-        assert from_file(path) == whole
+        assert from_file(path) == file_geometry
 
 
 def test_a_missing_shard_is_named(tmp_path: Path) -> None:
@@ -156,7 +158,7 @@ def of_forks(path: Path, kinds: dict[str, int]) -> Path:
 @pytest.mark.parametrize("kind", [139, 144, 36, 31])
 def test_number_formats_of_forks_are_sized_by_their_place(tmp_path: Path, kind: int) -> None:
     """The gap to the next tensor, for the last one to the end of the file; said."""
-    whole = from_file(write_gguf(tmp_path / "whole.gguf", "llama", SMALL, dense()))
+    file_geometry = from_file(write_gguf(tmp_path / "whole.gguf", "llama", SMALL, dense()))
     last = list(dense())[-1]
     path = of_forks(tmp_path / "fork.gguf", {"blk.0.attn_q.weight": kind, last: kind})
     tensors = {tensor.name: tensor for tensor in read_header(path).tensors}
@@ -164,7 +166,7 @@ def test_number_formats_of_forks_are_sized_by_their_place(tmp_path: Path, kind: 
     assert tensors["blk.0.attn_q.weight"].n_bytes == bytes_of([256, 256], "Q4_K")
     assert tensors[last].n_bytes == bytes_of(*dense()[last])
     geometry = from_file(path)
-    assert geometry.weights == whole.weights
+    assert geometry.weights == file_geometry.weights
     assert f"type {kind}, which Roofmark does not know" in geometry.assumptions[0]
     assert geometry.certainty == "bound"
 
@@ -198,11 +200,11 @@ def test_a_number_format_of_a_fork_may_have_any_shape(tmp_path: Path) -> None:
 
 
 def test_a_cut_file_at_every_place(tmp_path: Path) -> None:
-    whole = write_gguf(tmp_path / "m.gguf", "llama", SMALL, dense(blocks=2)).read_bytes()
-    header_end = whole.rindex(b"ffn_down") + 60
+    file_bytes = write_gguf(tmp_path / "m.gguf", "llama", SMALL, dense(blocks=2)).read_bytes()
+    header_end = file_bytes.rindex(b"ffn_down") + 60
     path = tmp_path / "cut.gguf"
-    for length in [*range(0, header_end, 7), header_end + 1000, len(whole) - 64]:
-        path.write_bytes(whole[:length])
+    for length in [*range(0, header_end, 7), header_end + 1000, len(file_bytes) - 64]:
+        path.write_bytes(file_bytes[:length])
         with pytest.raises(BadInput):
             read_header(path)
 
@@ -255,7 +257,7 @@ def test_a_file_of_a_hundred_gigabytes_costs_its_header_only(tmp_path: Path) -> 
     finally:
         tracemalloc.stop()
     assert geometry.weights is not None
-    assert geometry.weights.total.n_bytes == sum(bytes_of(*one) for one in tensors.values())
+    assert geometry.weights.total.n_bytes == sum(bytes_of(*tensor) for tensor in tensors.values())
 
 
 @pytest.fixture(scope="module")

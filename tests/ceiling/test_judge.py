@@ -6,29 +6,32 @@ from dataclasses import replace
 import pytest
 
 from app.ceiling.decode import Device as CeilingDevice
-from app.ceiling.efficiency import FAR, is_slow_prefill, judge, least_usual
-from app.ceiling.geometry import Geometry, Part, Source, Weights
-from app.ceiling.prefill import prefill
-from app.ceiling.published import (
+from app.ceiling.efficiency import (
     DENSE,
     DEVICE_CLASSES,
+    FAR,
     HYBRID,
     LEAST_ROWS,
     MODEL_KINDS,
     MOE,
-    Group,
+    PublishedGroup,
     decode_group,
     device_class,
+    is_slow_prefill,
+    judge,
+    least_usual,
     model_kind,
     prefill_group,
-    rows,
+    published_rows,
 )
+from app.ceiling.geometry import Geometry, Part, Source, Weights
+from app.ceiling.prefill import prefill
 from app.hardware.catalogue import CatalogueDevice, built_in
 from tests.ceiling.published_rows import geometry_of, of_catalogue
 from tests.ceiling.test_worked import rows as worked_rows
 
-GROUP = Group("dense models", "some device", 19, 0.55, 0.72, 0.85)
-PREFILLS = [row for row in rows() if row["prefill_share_percent"]]
+GROUP = PublishedGroup("dense models", "some device", 19, 0.55, 0.72, 0.85)
+PREFILLS = [row for row in published_rows() if row["prefill_share_percent"]]
 
 
 def model(experts: int = 0, state_bytes: int = 0) -> Geometry:
@@ -79,8 +82,8 @@ def test_each_device_has_its_class(name: str, expected: str | None) -> None:
 
 
 def test_each_published_result_is_of_a_known_kind_and_class() -> None:
-    assert len(rows()) > 100
-    for row in rows():
+    assert len(published_rows()) > 100
+    for row in published_rows():
         assert row["model_kind"] in MODEL_KINDS
         assert row["device_class"] in DEVICE_CLASSES
         assert row["source"]
@@ -91,13 +94,15 @@ def test_each_published_result_is_of_a_known_kind_and_class() -> None:
 
 
 def test_decode_shares_follow_from_bytes_and_bandwidth() -> None:
-    counted = {(row["quantization"], row["depth"], row["tokens_per_s"]): row for row in worked_rows("published.csv")}
+    worked_by_result = {
+        (row["quantization"], row["depth"], row["tokens_per_s"]): row for row in worked_rows("published.csv")
+    }
     compared = 0
-    for row in rows():
-        known = counted.get((row["quantization"], row["depth"], row["decode_tokens_per_s"]))
-        if known and row["device_class"] != "cpu":
+    for row in published_rows():
+        worked_row = worked_by_result.get((row["quantization"], row["depth"], row["decode_tokens_per_s"]))
+        if worked_row and row["device_class"] != "cpu":
             bandwidth = of_catalogue(row).bandwidth_bytes_per_s
-            n_bytes = float(known["bytes_per_token_gb"]) * 1e9
+            n_bytes = float(worked_row["bytes_per_token_gb"]) * 1e9
             share = float(row["decode_tokens_per_s"]) * n_bytes / bandwidth
             assert float(row["decode_share_percent"]) == pytest.approx(100 * share, rel=0.01)
             compared += 1
@@ -129,7 +134,7 @@ def test_fewer_than_five_results_judge_nothing(column: str) -> None:
     for key in DEVICE_CLASSES:
         merged = {"apple", "apple_matrix"} if column.startswith("decode") and key.startswith("apple") else {key}
         for kind in MODEL_KINDS:
-            matching = [row for row in rows() if row["device_class"] in merged and row["model_kind"] == kind]
+            matching = [row for row in published_rows() if row["device_class"] in merged and row["model_kind"] == kind]
             group = group_of(key, kind)
             assert (group is None) == (sum(bool(row[column]) for row in matching) < LEAST_ROWS)
             if group is not None:

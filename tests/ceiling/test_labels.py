@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.ceiling.labels import bits_of_label
-from app.ceiling.types import GGML_BLOCKS, USUAL_BITS
+from app.ceiling.number_formats import GGML_BLOCKS, USUAL_BITS, bits_of_label
 
 
 @pytest.mark.parametrize("label", USUAL_BITS)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.ceiling.bytes_per_step import Step, check_tokens, step
 from app.ceiling.decode import Device, Portion, Split, decode
-from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights, typed
+from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights, from_parameter_counts
 from app.ceiling.layout import Layout, Memory
 from app.ceiling.offload import ALL_LAYERS, Offload, in_ram
 from app.ceiling.prefill import attention_pairs
@@ -55,19 +55,19 @@ def of_times(on_card: float, in_memory: float) -> float:
 
 def test_routed_experts_of_some_layers_are_read_from_memory() -> None:
     in_memory = ROUTED_READ * 20 / 36
-    whole = DENSE_BYTES + ROUTED_READ + HEAD_BYTES
-    assert speed(Offload(n_cpu_moe=20)) == pytest.approx(of_times(whole - in_memory, in_memory))
+    read_bytes = DENSE_BYTES + ROUTED_READ + HEAD_BYTES
+    assert speed(Offload(n_cpu_moe=20)) == pytest.approx(of_times(read_bytes - in_memory, in_memory))
     assert speed(Offload(n_cpu_moe=ALL_LAYERS)) == pytest.approx(of_times(DENSE_BYTES + HEAD_BYTES, ROUTED_READ))
-    assert speed(Offload(n_cpu_moe=0)) == pytest.approx(448e9 / whole)
+    assert speed(Offload(n_cpu_moe=0)) == pytest.approx(448e9 / read_bytes)
 
 
 def test_blocks_without_experts_do_not_count() -> None:
     """Three dense blocks come first: of the first ten blocks seven have experts."""
     geometry = replace(MOE, expert_blocks=tuple(range(3, BLOCKS)))
     in_memory = ROUTED_READ * 7 / 33
-    whole = DENSE_BYTES + ROUTED_READ + HEAD_BYTES
-    assert speed(Offload(n_cpu_moe=10), geometry) == pytest.approx(of_times(whole - in_memory, in_memory))
-    assert speed(Offload(n_cpu_moe=3), geometry) == pytest.approx(448e9 / whole)
+    read_bytes = DENSE_BYTES + ROUTED_READ + HEAD_BYTES
+    assert speed(Offload(n_cpu_moe=10), geometry) == pytest.approx(of_times(read_bytes - in_memory, in_memory))
+    assert speed(Offload(n_cpu_moe=3), geometry) == pytest.approx(448e9 / read_bytes)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ ENDLESS = (
 
 
 @pytest.mark.parametrize(
-    "pattern", ["no buffer", "[=CPU", "=CPU", "exps=", "x" * 600 + "=CPU", *(f"{one}=CPU" for one in ENDLESS)]
+    "pattern", ["no buffer", "[=CPU", "=CPU", "exps=", "x" * 600 + "=CPU", *(f"{pattern}=CPU" for pattern in ENDLESS)]
 )
 def test_overrides_that_are_not_understood_are_named(pattern: str) -> None:
     ceiling = in_ram(MOE, Offload(override_tensor=pattern))
@@ -154,9 +154,9 @@ def test_a_share_of_the_whole_model() -> None:
 def test_weights_on_cards_as_logged() -> None:
     """2 GiB fewer than all: of a mixture of experts these are experts, of which a token reads 4 of 128."""
     on_cards = Offload(gpu_layers=37, gpu_weight_bytes=62_200_000_000 - 2 * GIB)
-    whole = DENSE_BYTES + ROUTED_READ + HEAD_BYTES
+    read_bytes = DENSE_BYTES + ROUTED_READ + HEAD_BYTES
     in_memory = 2 * GIB * 4 / 128
-    assert speed(on_cards) == pytest.approx(of_times(whole - in_memory, in_memory), rel=1e-6)
+    assert speed(on_cards) == pytest.approx(of_times(read_bytes - in_memory, in_memory), rel=1e-6)
     dense = Offload(gpu_layers=20, gpu_weight_bytes=7_000_000_000)
     assert speed(dense, DENSE) == pytest.approx(of_times(7e9, 3e9))
 
@@ -166,38 +166,38 @@ def test_weights_on_cards_as_logged() -> None:
 
 def test_65_gb_on_a_card_of_16_gib() -> None:
     """The card alone would allow 110 tok/s: with 62.8 GB on 17.2 GB most experts are in memory."""
-    one = read()
+    decode_step = read()
     layout = Layout((Memory(FAST, 16 * GIB),), Memory(SLOW))
-    ceiling = layout.decode(MOE, one)
+    ceiling = layout.decode(MOE, decode_step)
     assert ceiling is not None
     room = 16 * GIB - DENSE_BYTES - HEAD_BYTES
     in_memory = ROUTED_READ * (1 - room / 60e9)
-    assert ceiling.tokens_per_s == pytest.approx(of_times(one.n_bytes - in_memory, in_memory))
-    assert ceiling.tokens_per_s < 0.45 * 448e9 / one.n_bytes
+    assert ceiling.tokens_per_s == pytest.approx(of_times(decode_step.n_bytes - in_memory, in_memory))
+    assert ceiling.tokens_per_s < 0.45 * 448e9 / decode_step.n_bytes
     assert "does not fit" in ceiling.assumptions[0]
     assert "17.2 GB" in ceiling.assumptions[0]
     assert "experts first" in ceiling.assumptions[1]
-    assert Layout((Memory(FAST, 16 * GIB),)).decode(MOE, one) is None
+    assert Layout((Memory(FAST, 16 * GIB),)).decode(MOE, decode_step) is None
 
 
 def test_a_context_that_does_not_fit() -> None:
     layout = Layout((Memory(FAST, 12 * GIB),), Memory(SLOW))
     assert layout.overflow(DENSE, read(DENSE, 8192)) is None
-    one = read(DENSE, 65_536)
-    assert layout.overflow(DENSE, one) is not None
-    ceiling = layout.decode(DENSE, one)
+    decode_step = read(DENSE, 65_536)
+    assert layout.overflow(DENSE, decode_step) is not None
+    ceiling = layout.decode(DENSE, decode_step)
     assert ceiling is not None
     in_memory = 10e9 + 65_536 * 36 * 1024 * 2 - 12 * GIB
     assert ceiling.tokens_per_s == pytest.approx(of_times(12 * GIB, in_memory), rel=1e-3)
 
 
 def test_five_percent_more_is_needed() -> None:
-    one = read(DENSE)
+    decode_step = read(DENSE)
     needed = 10_000_000_000
-    assert Layout((Memory(FAST, round(needed * 1.051)),), Memory(SLOW)).overflow(DENSE, one) is None
+    assert Layout((Memory(FAST, round(needed * 1.051)),), Memory(SLOW)).overflow(DENSE, decode_step) is None
     tight = Layout((Memory(FAST, round(needed * 1.049)),), Memory(SLOW))
-    assert tight.overflow(DENSE, one) is not None
-    ceiling = tight.decode(DENSE, one)
+    assert tight.overflow(DENSE, decode_step) is not None
+    ceiling = tight.decode(DENSE, decode_step)
     assert ceiling is not None
     assert ceiling.tokens_per_s == pytest.approx(448e9 / 10e9), "what might just fit is no lower"
 
@@ -216,12 +216,12 @@ def test_too_few_experts_in_memory_do_not_fit_either() -> None:
 
 def test_only_totals_are_spread_evenly() -> None:
     """117 B parameters of which 5.1 B are active: nothing says which of them are experts."""
-    geometry = typed(117e9, 5.1e9, 4.25)
-    one = read(geometry)
-    ceiling = Layout((Memory(FAST, 16 * GIB),), Memory(SLOW)).decode(geometry, one)
+    geometry = from_parameter_counts(117e9, 5.1e9, 4.25)
+    decode_step = read(geometry)
+    ceiling = Layout((Memory(FAST, 16 * GIB),), Memory(SLOW)).decode(geometry, decode_step)
     assert ceiling is not None
-    on_card = one.n_bytes * 16 * GIB / (117e9 * 4.25 / 8)
-    assert ceiling.tokens_per_s == pytest.approx(of_times(on_card, one.n_bytes - on_card))
+    on_card = decode_step.n_bytes * 16 * GIB / (117e9 * 4.25 / 8)
+    assert ceiling.tokens_per_s == pytest.approx(of_times(on_card, decode_step.n_bytes - on_card))
     assert any("spread evenly" in sentence for sentence in ceiling.assumptions)
 
 
@@ -280,11 +280,11 @@ GEOMETRIES = st.sampled_from([MOE, DENSE, replace(MOE, expert_blocks=tuple(range
 def test_between_the_slowest_and_the_fastest_memory(
     geometry: Geometry, offload: Offload, card: float, ram: float, gib: int | None, context: int, batch: int
 ) -> None:
-    one = read(geometry, context, batch)
+    decode_step = read(geometry, context, batch)
     layout = Layout((Memory(Device.of("card", card), gib and gib * GIB),), Memory(Device.of("RAM", ram)), offload)
-    ceiling = layout.decode(geometry, one)
+    ceiling = layout.decode(geometry, decode_step)
     assert ceiling is not None
-    fastest, slowest = (batch * pick(card, ram) * 1e9 / one.n_bytes for pick in (max, min))
+    fastest, slowest = (batch * pick(card, ram) * 1e9 / decode_step.n_bytes for pick in (max, min))
     assert slowest * (1 - 1e-9) <= ceiling.tokens_per_s <= fastest * (1 + 1e-9)
     assert 0 < ceiling.expected_tokens_per_s <= ceiling.tokens_per_s * (1 + 1e-9)
 
@@ -309,11 +309,11 @@ def test_more_layers_on_the_faster_device_are_no_slower(
 
 @given(st.integers(1, 60), st.integers(0, 36), st.integers(0, 60_000))
 def test_no_split_that_fits_beats_the_best_one(gib: int, n_cpu_moe: int, context: int) -> None:
-    one = read(MOE, context)
+    decode_step = read(MOE, context)
     stated = Layout((Memory(FAST, gib * GIB),), Memory(SLOW), Offload(n_cpu_moe=n_cpu_moe))
-    assume(stated.overflow(MOE, one) is None)
-    best = Layout((Memory(FAST, gib * GIB),), Memory(SLOW)).decode(MOE, one)
-    ceiling = stated.decode(MOE, one)
+    assume(stated.overflow(MOE, decode_step) is None)
+    best = Layout((Memory(FAST, gib * GIB),), Memory(SLOW)).decode(MOE, decode_step)
+    ceiling = stated.decode(MOE, decode_step)
     assert ceiling is not None
     assert best is not None
     assert ceiling.tokens_per_s <= best.tokens_per_s * (1 + 1e-9)
@@ -330,18 +330,18 @@ def test_equal_shards_are_best_on_equal_cards(shares: list[float], card: float) 
 
 @given(st.lists(st.tuples(SPEEDS, st.integers(8, 96)), min_size=2, max_size=5), SPEEDS)
 def test_unlike_cards_with_too_little_room(sizes: list[tuple[float, int]], ram: float) -> None:
-    one = read()
+    decode_step = read()
     memories = cards(*sizes)
     layout = Layout(memories, Memory(Device.of("RAM", ram)))
-    ceiling = layout.decode(MOE, one)
+    ceiling = layout.decode(MOE, decode_step)
     assert ceiling is not None
-    rates = [gb * 1e9 / one.n_bytes for gb, _ in sizes]
-    assert min(*rates, ram * 1e9 / one.n_bytes) * (1 - 1e-9) <= ceiling.tokens_per_s
-    assert ceiling.tokens_per_s <= max(*rates, ram * 1e9 / one.n_bytes) * (1 + 1e-9)
-    portions = layout.portions(MOE, one)
+    rates = [gb * 1e9 / decode_step.n_bytes for gb, _ in sizes]
+    assert min(*rates, ram * 1e9 / decode_step.n_bytes) * (1 - 1e-9) <= ceiling.tokens_per_s
+    assert ceiling.tokens_per_s <= max(*rates, ram * 1e9 / decode_step.n_bytes) * (1 + 1e-9)
+    portions = layout.portions(MOE, decode_step)
     assert portions is not None
-    if layout.overflow(MOE, one):
-        assert sum(portion.share for portion in portions) == pytest.approx(one.n_bytes)
+    if layout.overflow(MOE, decode_step):
+        assert sum(portion.share for portion in portions) == pytest.approx(decode_step.n_bytes)
 
 
 @pytest.mark.parametrize(
@@ -379,10 +379,10 @@ def test_how_much_of_the_best_split_is_read_from_memory() -> None:
 
 
 def test_without_a_card_all_is_read_from_memory() -> None:
-    whole = DENSE_BYTES + ROUTED_READ + HEAD_BYTES
+    read_bytes = DENSE_BYTES + ROUTED_READ + HEAD_BYTES
     ceiling = Layout((), Memory(SLOW)).decode(MOE, read())
     assert ceiling is not None
-    assert ceiling.tokens_per_s == pytest.approx(80e9 / whole)
+    assert ceiling.tokens_per_s == pytest.approx(80e9 / read_bytes)
     assert Layout(()).decode(MOE, read()) is None
 
 

@@ -8,8 +8,8 @@ from app.ceiling.decode import Device
 from app.ceiling.geometry import Certainty, Part
 from app.ceiling.hf_config import from_config
 from app.ceiling.hf_quantization import BLOCK_FORMATS
+from app.ceiling.number_formats import GGML_BLOCKS, KV_BITS
 from app.ceiling.report import report
-from app.ceiling.types import GGML_BLOCKS, KV_BITS
 from tests.ceiling.models import MODELS
 
 LLAMA, MOE = MODELS["Llama-3.1-8B"], MODELS["Qwen3-30B-A3B"]
@@ -112,10 +112,10 @@ def test_modules_with_bits_of_their_own() -> None:
 def test_attention_that_stays_as_it_is() -> None:
     """Of all layers it counts as it is; of some layers the fewest bytes count, and the most are said."""
     attention = 48 * (2048 * (32 + 4 + 4) * 128 + 32 * 128 * 2048 + 2 * 128)
-    whole = from_config({**MOE, "quantization_config": compressed(GROUPED, ignore=["re:.*self_attn.*", "lm_head"])})
-    assert whole.weights is not None
-    small = whole.weights.dense.parameters - attention
-    assert whole.weights.dense.n_bytes == pytest.approx(attention * 2 + small * 4.5 / 8, rel=1e-6)
+    geometry = from_config({**MOE, "quantization_config": compressed(GROUPED, ignore=["re:.*self_attn.*", "lm_head"])})
+    assert geometry.weights is not None
+    small = geometry.weights.dense.parameters - attention
+    assert geometry.weights.dense.n_bytes == pytest.approx(attention * 2 + small * 4.5 / 8, rel=1e-6)
     some = [f"model.layers.{index}.self_attn.q_proj" for index in range(4)]
     some_plain = compressed(GROUPED, ignore=[*some, "lm_head"])
     assert roles(some_plain)["dense"] == pytest.approx(4.5)
@@ -124,11 +124,11 @@ def test_attention_that_stays_as_it_is() -> None:
 
 def test_a_range_is_said() -> None:
     config = {**MODELS["gpt-oss-120b"], "quantization_config": {"quant_method": "mxfp4"}}
-    whole = report(from_config(config), Device.of("GB10", 273))
-    assert whole.step is not None
-    document = whole.to_json()
+    geometry = report(from_config(config), Device.of("GB10", 273))
+    assert geometry.step is not None
+    document = geometry.to_json()
     assert document["weight_bytes_per_token_at_most"] > 1.3 * document["weight_bytes_per_token"]
-    assert any("files of this quantization differ" in sentence for sentence in whole.assumptions)
+    assert any("files of this quantization differ" in sentence for sentence in geometry.assumptions)
     plain = report(from_config(LLAMA), Device.of("GB10", 273))
     assert plain.to_json()["weight_bytes_per_token_at_most"] is None
 

@@ -4,14 +4,12 @@ from functools import partial
 
 import pytest
 
-from app.ceiling.advice import Run, advise, mean_context, next_quantization
-from app.ceiling.curve import against_context
-from app.ceiling.decode import Device, decode_on, usual_range
-from app.ceiling.efficiency import cache_guard, mbu, mfu, why_above_all
-from app.ceiling.fit import Fit, Observation, fit, waterfall
+from app.ceiling.advice import Fit, MeasuredRun, Observation, advise, fit, mean_context, next_quantization, waterfall
+from app.ceiling.decode import Device, against_context, decode_on, usual_range
+from app.ceiling.efficiency import above_ceiling_reasons, cache_guard, mbu, mfu
 from app.ceiling.hf_config import from_config
+from app.ceiling.number_formats import KvTypes
 from app.ceiling.prefill import prefill
-from app.ceiling.types import KvTypes
 from tests.ceiling.models import MODELS
 from tests.ceiling.shapes import H100, LLAMA_8B, of_bytes, stepped
 
@@ -23,22 +21,22 @@ def test_utilisation_of_the_peak() -> None:
 
 
 def test_above_all_is_shown_and_explained() -> None:
-    one = stepped(LLAMA_8B)
-    assert why_above_all(0.99, LLAMA_8B, one, is_bandwidth_measured=False) == ()
-    typed_in = why_above_all(1.2, LLAMA_8B, one, is_bandwidth_measured=False)
+    decode_step = stepped(LLAMA_8B)
+    assert above_ceiling_reasons(0.99, LLAMA_8B, decode_step, is_bandwidth_measured=False) == ()
+    typed_in = above_ceiling_reasons(1.2, LLAMA_8B, decode_step, is_bandwidth_measured=False)
     assert typed_in[0] == "the bandwidth assumed for this machine is too low"
     assert any("speculative" in reason for reason in typed_in)
-    measured = why_above_all(1.2, LLAMA_8B, one, is_bandwidth_measured=True, is_speculative=True)
+    measured = above_ceiling_reasons(1.2, LLAMA_8B, decode_step, is_bandwidth_measured=True, is_speculative=True)
     assert [reason.split(":")[0] for reason in measured] == [
         "the measured bandwidth may be too low",
         "speculative decoding may have accepted more drafted tokens than the server reports",
         "the server may run another model file or quantization than the one the ceiling was computed for",
     ]
     moe = from_config(MODELS["Qwen3-30B-A3B"], 4.85)
-    told = why_above_all(1.2, moe, stepped(moe), True, cache_bytes=1 << 30, is_speculative=False)
-    assert told[0].startswith("cache may help")
-    assert any("experts" in reason for reason in told)
-    assert not any("speculative" in reason for reason in told)
+    reasons = above_ceiling_reasons(1.2, moe, stepped(moe), True, cache_bytes=1 << 30, is_speculative=False)
+    assert reasons[0].startswith("cache may help")
+    assert any("experts" in reason for reason in reasons)
+    assert not any("speculative" in reason for reason in reasons)
 
 
 def test_weights_that_may_fit_the_cache() -> None:
@@ -49,13 +47,13 @@ def test_weights_that_may_fit_the_cache() -> None:
 
 
 def test_a_fit_recovers_what_made_the_runs() -> None:
-    made = Fit(bandwidth_bytes_per_s=800e9, layer_s=50e-6)
-    runs = [Observation(n_bytes, 32, made.tokens_per_s(n_bytes, 32)) for n_bytes in (5_000_000_000, 15_000_000_000)]
-    found = fit(runs[0], runs[1], Device.of("", 1000))
-    assert isinstance(found, Fit)
-    assert found.bandwidth_bytes_per_s == pytest.approx(800e9)
-    assert found.layer_s == pytest.approx(50e-6)
-    assert found.notes == ()
+    true_fit = Fit(bandwidth_bytes_per_s=800e9, layer_s=50e-6)
+    runs = [Observation(n_bytes, 32, true_fit.tokens_per_s(n_bytes, 32)) for n_bytes in (5_000_000_000, 15_000_000_000)]
+    fitted = fit(runs[0], runs[1], Device.of("", 1000))
+    assert isinstance(fitted, Fit)
+    assert fitted.bandwidth_bytes_per_s == pytest.approx(800e9)
+    assert fitted.layer_s == pytest.approx(50e-6)
+    assert fitted.notes == ()
     slower = fit(runs[0], runs[1], Device.of("", 700))
     assert isinstance(slower, Fit)
     assert "limited by computing" in slower.notes[0]
@@ -80,7 +78,7 @@ def test_a_waterfall_adds_up_to_the_token() -> None:
 
 
 def test_what_it_would_take() -> None:
-    run = Run(LLAMA_8B, Device.of("RTX 4090", 1008), KvTypes(), 8192, 50.0)
+    run = MeasuredRun(LLAMA_8B, Device.of("RTX 4090", 1008), KvTypes(), 8192, 50.0)
     quantized, cached, moved = advise(run, [Device.of("RTX 5090", 1792)])
     assert quantized.change == "Q8_0 weights"
     assert quantized.low_tokens_per_s < quantized.high_tokens_per_s < quantized.ceiling_tokens_per_s
@@ -89,13 +87,17 @@ def test_what_it_would_take() -> None:
     assert cached.change == "q8_0 KV cache"
     assert 50 < cached.high_tokens_per_s < 55
     assert moved.high_tokens_per_s == pytest.approx(50 * 1792 / 1008)
-    (slower,) = advise(Run(LLAMA_8B, run.device, KvTypes("q4_0", "q4_0"), 0, 50.0), [Device.of("RAM", 89.6)])[1:]
+    (slower,) = advise(MeasuredRun(LLAMA_8B, run.device, KvTypes("q4_0", "q4_0"), 0, 50.0), [Device.of("RAM", 89.6)])[
+        1:
+    ]
     assert slower.low_tokens_per_s == pytest.approx(50 * 89.6 / 1008)
 
 
 def test_the_range_holds_what_was_published() -> None:
     """F16 to Q4_K_M cuts bytes 3.2 times and made published runs 1.9 to 2.6 times faster."""
-    advice = advise(Run(LLAMA_8B, Device.of("", 100), KvTypes("q8_0", "q8_0"), 0, 1.0), [Device.of("faster", 320)])[-1]
+    advice = advise(
+        MeasuredRun(LLAMA_8B, Device.of("", 100), KvTypes("q8_0", "q8_0"), 0, 1.0), [Device.of("faster", 320)]
+    )[-1]
     assert advice.low_tokens_per_s == pytest.approx(1.9, abs=0.01)
     assert advice.high_tokens_per_s > 2.6
 
@@ -114,7 +116,7 @@ def test_next_quantization_is_clearly_smaller() -> None:
 
 def test_advice_needs_weights() -> None:
     unknown = from_config({"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64})
-    assert advise(Run(unknown, H100, KvTypes(), 0, 10.0), [H100]) == []
+    assert advise(MeasuredRun(unknown, H100, KvTypes(), 0, 10.0), [H100]) == []
     assert against_context(unknown, partial(decode_on, device=H100)) == []
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from app.ceiling.advice import Fit, Observation, fit
 from app.ceiling.bytes_per_step import expected_expert_share, kv_bytes, kv_bytes_per_token, step
 from app.ceiling.decode import Device, decode_on
 from app.ceiling.efficiency import mbu
-from app.ceiling.fit import Fit, Observation, fit
 from app.ceiling.geometry import Geometry
 from app.ceiling.hf_config import from_config
+from app.ceiling.number_formats import KvTypes
 from app.ceiling.prefill import prefill, prefill_flops
-from app.ceiling.types import KvTypes
 from tests.ceiling.models import MODELS, MORE
 
 HERE = Path(__file__).parent
@@ -34,24 +34,24 @@ def rows(name: str) -> Iterator[Row]:
 def computed(row: Row, geometry: Geometry) -> float | int | None:
     figure, tokens = row["figure"], int(row["tokens"] or 0)
     kv = KvTypes.parse(row["kv"])
-    one = step(geometry, tokens, kv)
-    assert one is not None
+    decode_step = step(geometry, tokens, kv)
+    assert decode_step is not None
     assert geometry.weights is not None
     if figure == "decode":
-        return decode_on(one, DEVICES[row["device"]]).tokens_per_s
+        return decode_on(decode_step, DEVICES[row["device"]]).tokens_per_s
     if figure.startswith("prefill_") and figure != "prefill_flops":
-        whole = prefill(geometry, [DEVICES[row["device"]]], tokens)
-        assert whole is not None
-        assert whole.bound == figure.removeprefix("prefill_")
-        assert whole.ttft_floor_ms == pytest.approx(1000 * tokens / whole.tokens_per_s)
-        return whole.tokens_per_s
+        prefill_ceiling = prefill(geometry, [DEVICES[row["device"]]], tokens)
+        assert prefill_ceiling is not None
+        assert prefill_ceiling.bound == figure.removeprefix("prefill_")
+        assert prefill_ceiling.ttft_floor_ms == pytest.approx(1000 * tokens / prefill_ceiling.tokens_per_s)
+        return prefill_ceiling.tokens_per_s
     return {
         "params_total": geometry.params_total,
         "params_active": geometry.params_active,
         "state_bytes": geometry.state_bytes,
         "kv_bytes_per_token": kv_bytes_per_token(geometry),
         "kv_bytes": kv_bytes(geometry, tokens, kv),
-        "weight_bytes_per_token": one.weight_bytes,
+        "weight_bytes_per_token": decode_step.weight_bytes,
         "file_bytes": geometry.weights.total.n_bytes,
         "prefill_flops": prefill_flops(geometry, tokens),
     }[figure]
@@ -59,9 +59,9 @@ def computed(row: Row, geometry: Geometry) -> float | int | None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_worked_models(model: str) -> None:
-    mine = [row for row in rows("worked.csv") if row["model"] == model]
-    assert len(mine) > 30
-    for row in mine:
+    model_rows = [row for row in rows("worked.csv") if row["model"] == model]
+    assert len(model_rows) > 30
+    for row in model_rows:
         geometry = from_config(MODELS[model], float(row["bits"]))
         assert computed(row, geometry) == pytest.approx(float(row["value"]), rel=0.005), row
 
@@ -92,9 +92,9 @@ def at_file_size(row: Row) -> Geometry:
 
 def published_share(row: Row) -> float:
     context = int(row["depth"]) + int(row["output_tokens"]) // 2
-    one = step(at_file_size(row), context)
-    assert one is not None
-    ceiling = decode_on(one, Device.of(row["device"], float(row["bandwidth_gb_s"])))
+    decode_step = step(at_file_size(row), context)
+    assert decode_step is not None
+    ceiling = decode_on(decode_step, Device.of(row["device"], float(row["bandwidth_gb_s"])))
     return mbu(float(row["tokens_per_s"]), ceiling.tokens_per_s)
 
 
@@ -111,22 +111,22 @@ def test_bytes_of_dense_published_results() -> None:
     assert len(dense) > 50
     for row in dense:
         context = int(row["depth"]) + int(row["output_tokens"]) // 2
-        one = step(at_file_size(row), context)
-        assert one is not None
-        assert one.n_bytes / 1e9 == pytest.approx(float(row["bytes_per_token_gb"]), rel=0.02), row
+        decode_step = step(at_file_size(row), context)
+        assert decode_step is not None
+        assert decode_step.n_bytes / 1e9 == pytest.approx(float(row["bytes_per_token_gb"]), rel=0.02), row
 
 
 def llama_3_runs(device: str) -> dict[tuple[str, str], tuple[Observation, Device]]:
-    found: dict[tuple[str, str], tuple[Observation, Device]] = {}
+    runs: dict[tuple[str, str], tuple[Observation, Device]] = {}
     for row in rows("published.csv"):
         if row["device"] == device and row["model"].startswith("Llama-3"):
             geometry = at_file_size(row)
-            one = step(geometry, int(row["output_tokens"]) // 2)
-            assert one is not None
+            decode_step = step(geometry, int(row["output_tokens"]) // 2)
+            assert decode_step is not None
             assert geometry.blocks is not None
-            observed = Observation(one.n_bytes, geometry.blocks, float(row["tokens_per_s"]))
-            found[row["model"], row["quantization"]] = observed, Device.of(device, float(row["bandwidth_gb_s"]))
-    return found
+            observed = Observation(decode_step.n_bytes, geometry.blocks, float(row["tokens_per_s"]))
+            runs[row["model"], row["quantization"]] = observed, Device.of(device, float(row["bandwidth_gb_s"]))
+    return runs
 
 
 @pytest.mark.parametrize(
@@ -134,17 +134,17 @@ def llama_3_runs(device: str) -> dict[tuple[str, str], tuple[Observation, Device
     [("A40", 0.03), ("A100 PCIe 80GB", 0.11), ("Apple M2 Ultra", 0.11), ("Apple M3 Max (40-core GPU)", 0.11)],
 )
 def test_two_runs_of_8b_predict_70b(device: str, within: float) -> None:
-    found = llama_3_runs(device)
-    small, chip = found["Llama-3.1-8B", "Q4_K_M"]
-    fitted = fit(small, found["Llama-3.1-8B", "F16"][0], chip)
+    runs = llama_3_runs(device)
+    small, chip = runs["Llama-3.1-8B", "Q4_K_M"]
+    fitted = fit(small, runs["Llama-3.1-8B", "F16"][0], chip)
     assert isinstance(fitted, Fit)
-    large = found["Llama-3.3-70B", "Q4_K_M"][0]
+    large = runs["Llama-3.3-70B", "Q4_K_M"][0]
     assert fitted.tokens_per_s(large.n_bytes, large.layers) == pytest.approx(large.tokens_per_s, rel=within)
 
 
 def test_a_fit_above_the_specification_means_a_slow_kernel() -> None:
-    found = llama_3_runs("Apple M1 Max")
-    small, chip = found["Llama-3.1-8B", "Q4_K_M"]
-    fitted = fit(small, found["Llama-3.1-8B", "F16"][0], chip)
+    runs = llama_3_runs("Apple M1 Max")
+    small, chip = runs["Llama-3.1-8B", "Q4_K_M"]
+    fitted = fit(small, runs["Llama-3.1-8B", "F16"][0], chip)
     assert isinstance(fitted, Fit)
     assert "limited by computing" in fitted.notes[0]

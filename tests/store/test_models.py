@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from sqlmodel import Session
 
-from app.ceiling.geometry import Geometry, Source, typed
+from app.ceiling.geometry import Geometry, Source, from_parameter_counts
 from app.ceiling.hf_config import from_config
 from app.core.configuration import Snapshot
 from app.core.errors import BadInput, NotFound
@@ -19,7 +19,7 @@ from tests.ceiling.models import MODELS
 from tests.databases import on_both
 from tests.seed import seed
 
-GUESS = typed(8e9, 8e9, 4.5)
+GUESS = from_parameter_counts(8e9, 8e9, 4.5)
 CONFIG = from_config(MODELS["Llama-3.1-8B"], 4.5)
 
 
@@ -82,7 +82,7 @@ def test_a_statement_holds_for_runs_before_and_after_it_until_it_is_taken_back(d
         assert model.id is not None
         models.set_stated_geometry(session, model.id, CONFIG, {"way": "config"})
     with database.read() as session:
-        told = {one.model.quantization: one.told for one in newest_decodes(session)}
+        told = {one.model.quantization: one.known_geometry for one in newest_decodes(session)}
         assert {name for name, one in told.items() if one} == {model.quantization}
         frozen = observations.load_inventory(session).configs.values()
         assert {config.model.quantization for config in frozen if config.geometry} == {model.quantization}

@@ -81,7 +81,7 @@ def test_pages_and_lists_use_the_same_tokens(database: Database) -> None:
         listed = config_ceilings(session)[run.config_id or 0, run.suite_key]
         machine = session.get_one(Machine, run.machine_id)
         compared = compare(session, [public_id, again], {}).ceilings
-        (explored,) = decode_ceilings(session, [CeilingRequest(machine, decode.config, decode.told, POINT)])
+        (explored,) = decode_ceilings(session, [CeilingRequest(machine, decode.config, decode.known_geometry, POINT)])
     assert point["ceiling"]["context"] == round(300.5 + 55)
     assert decode.counts == COUNTS
     assert listed.ceiling.tokens_per_s == pytest.approx(point["ceiling"]["decode_tokens_per_s"])
@@ -101,7 +101,7 @@ def test_pages_and_lists_use_the_same_drafts(database: Database) -> None:
         run = session.exec(select(Run).where(Run.public_id == public_id)).one()
         listed = config_ceilings(session)[run.config_id or 0, run.suite_key]
         machine = session.get_one(Machine, run.machine_id)
-        (explored,) = decode_ceilings(session, [CeilingRequest(machine, decode.config, decode.told, POINT)])
+        (explored,) = decode_ceilings(session, [CeilingRequest(machine, decode.config, decode.known_geometry, POINT)])
     assert decode.drafts is not None
     assert decode.drafts.accepted_per_pass == 2
     assert listed.ceiling.tokens_per_s == pytest.approx(point["ceiling"]["decode_tokens_per_s"])

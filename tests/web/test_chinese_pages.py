@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from sqlmodel import select
 from starlette.testclient import TestClient
 
-from app.ceiling.windows import slides_by_default
+from app.ceiling.geometry import slides_by_default
 from app.core import files
 from app.core.i18n import _, joined, ngettext
 from app.core.samples import Sample, Status, Workload

@@ -12,11 +12,8 @@ SHOWN_PERCENT = 99
 
 def pauses(comparison: Comparison) -> Figure | None:
     """How the pauses between tokens are distributed, one line per subject. None when nobody has any."""
-    measured = [
-        (place, distribution)
-        for place, distribution in enumerate(comparison.distributions)
-        if distribution.quantiles_ms
-    ]
+    results = enumerate(zip(comparison.subjects, comparison.distributions, strict=True))
+    measured = [(place, subject, gaps) for place, (subject, gaps) in results if gaps.quantiles_ms]
     if not measured:
         return None
     is_chunks = any(gaps.is_chunks for _place, _subject, gaps in measured)
@@ -35,8 +32,7 @@ def pauses(comparison: Comparison) -> Figure | None:
         }
         traces.append(lettered(trace, subject.letter, place, SHOWN_PERCENT // 2))
     middles = separator(", ").join(
-        f"{comparison.subjects[place].letter} {format_number(distribution.quantiles_ms[50])} ms"
-        for place, distribution in measured
+        f"{subject.letter} {format_number(gaps.quantiles_ms[50])} ms" for _place, subject, gaps in measured
     )
     return Figure(
         data=traces,

@@ -26,6 +26,8 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Cards:
+    """The cards that hold a model, and how they share it."""
+
     used: tuple[MachineDevice, ...]
     """One by one, the fastest first; empty where the processor works alone."""
     split: Split = Split.LAYER
@@ -38,11 +40,11 @@ class Cards:
 def cards_of(
     devices: Sequence[MachineDevice], settings: Mapping[str, object], engine: type[Engine], needed_bytes: int
 ) -> Cards | Unknown:
-    """`devices`: the machine's devices; `needed_bytes`: of the model's weights."""
+    """Works out which cards of a machine's `devices` hold a model whose weights take `needed_bytes`."""
     cards = [replace(device, count=1) for device in devices if device.kind != "ram" for _ in range(device.count)]
     cards.sort(key=lambda card: card.bandwidth_bytes_per_s or 0, reverse=True)
-    ratios, stated = ratios_of(settings), whole(settings, "cards")
-    if stated == 0 or whole(settings, "gpu_layers") == 0 or (stated is None and not cards):
+    ratios, stated = ratios_of(settings), non_negative_int(settings, "cards")
+    if stated == 0 or non_negative_int(settings, "gpu_layers") == 0 or (stated is None and not cards):
         return Cards(())
     assumptions: list[str] = []
     count = stated if stated is not None else len(ratios) or None
@@ -50,7 +52,7 @@ def cards_of(
         return _too_few(count, len(cards))
     mode = settings.get("split_mode")
     if mode == "none":
-        main = whole(settings, "main_gpu") or 0
+        main = non_negative_int(settings, "main_gpu") or 0
         return Cards((cards[main],)) if main < len(cards) else _too_few(main + 1, len(cards))
     if count is None:
         if engine.split_habit is SplitHabit.LAYERS_IF_NEEDED and _fits(cards[0], needed_bytes):
@@ -66,7 +68,7 @@ def cards_of(
         else Split.LAYER
     )
     used, shares = _shared(used, ratios, engine, assumptions)
-    stages = whole(settings, "pipeline_parallel") or 1
+    stages = non_negative_int(settings, "pipeline_parallel") or 1
     return Cards(tuple(used), split, tuple(shares), stages if split is Split.TENSOR else 1, tuple(assumptions))
 
 
@@ -113,7 +115,7 @@ def _shared(
 
 
 def ratios_of(settings: Mapping[str, object]) -> list[float]:
-    """Of `tensor_split`; none where it is not stated, or makes no sense."""
+    """Reads the ratios of `tensor_split`; none where it is not stated, or makes no sense."""
     parts = [part for part in str(settings.get("tensor_split") or "").replace("/", ",").split(",") if part.strip()]
     try:
         ratios = [float(part) for part in parts]
@@ -124,7 +126,7 @@ def ratios_of(settings: Mapping[str, object]) -> list[float]:
 
 @lru_cache(maxsize=64)
 def engine_of(key: str) -> type[Engine]:
-    """An engine that Roofmark does not know, as of an import, has no habits."""
+    """Returns the engine of this key; one that Roofmark does not know, as of an import, has no habits."""
     from app import engines  # loads every engine: not at start
 
     try:
@@ -133,6 +135,7 @@ def engine_of(key: str) -> type[Engine]:
         return Engine
 
 
-def whole(settings: Mapping[str, object], key: str) -> int | None:
+def non_negative_int(settings: Mapping[str, object], key: str) -> int | None:
+    """Returns a setting that is a whole number and not negative; else None."""
     value = settings.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

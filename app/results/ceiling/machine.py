@@ -13,8 +13,7 @@ from app.db.devices import load_catalogue
 from app.db.machines import Stated, device_title, devices
 from app.db.tables import Machine
 from app.hardware.catalogue import Catalogue
-from app.results.ceiling.peers import decode_peers
-from app.results.ceiling.placement import Placement, resolve_placement
+from app.results.ceiling.placement import Placement, decode_peers, resolve_placement
 from app.results.ceiling.points import decode_of, step_of
 from app.results.decode_speeds import Decode, fastest_decodes
 
@@ -50,57 +49,68 @@ class DeviceUse:
 
 
 def machine_uses(session: Session, machine: Machine) -> list[DeviceUse]:
-    """The machine's devices as they are known today, then what else held a model in some run."""
+    """Returns the machine's devices as they are known today, then what else held a model in some run."""
     assert machine.id is not None
     catalogue = load_catalogue(session)
     uses: dict[str, DeviceUse] = {}
-    for each in devices(session, machine):
-        known = each.bandwidth_bytes_per_s and Device(each.name, each.bandwidth_bytes_per_s, each.peak_flops)
-        uses.setdefault(each.name, DeviceUse(each.name, known or None, each.bandwidths[:1]))
-    best: dict[tuple[str, str, str], ModelUse] = {}
-    for one in fastest_decodes(session, machine.id):
-        found = resolve_placement(one.hardware.devices, one.config, one.told, gpu_share=one.gpu_share)
-        if not isinstance(found, Placement):
-            continue
-        name = _name(found)
-        uses.setdefault(
-            name, DeviceUse(name, found.device, [device_share.stated for device_share in found.device_shares])
+    for machine_device in devices(session, machine):
+        device = machine_device.bandwidth_bytes_per_s and Device(
+            machine_device.name, machine_device.bandwidth_bytes_per_s, machine_device.peak_flops
         )
-        use, key = _use(found, one, catalogue), (name, one.model.name, one.model.quantization)
+        uses.setdefault(
+            machine_device.name, DeviceUse(machine_device.name, device or None, machine_device.bandwidths[:1])
+        )
+    best: dict[tuple[str, str, str], ModelUse] = {}
+    for decode in fastest_decodes(session, machine.id):
+        placement = resolve_placement(
+            decode.hardware.devices, decode.config, decode.known_geometry, gpu_share=decode.gpu_share
+        )
+        if not isinstance(placement, Placement):
+            continue
+        name = _name(placement)
+        uses.setdefault(
+            name, DeviceUse(name, placement.device, [device_share.stated for device_share in placement.device_shares])
+        )
+        use, key = _use(placement, decode, catalogue), (name, decode.model.name, decode.model.quantization)
         if key not in best or best[key].mbu < use.mbu:
             best[key] = use
     return [
-        DeviceUse(each.name, each.device, each.stated, _sorted(use for (at, *_), use in best.items() if at == name))
-        for name, each in uses.items()
+        DeviceUse(
+            machine_device.name,
+            machine_device.device,
+            machine_device.stated,
+            _sorted(use for (device_name, *_), use in best.items() if device_name == name),
+        )
+        for name, machine_device in uses.items()
     ]
 
 
-def _use(found: Placement, one: Decode, catalogue: Catalogue) -> ModelUse:
-    read = step_of(found, one.point, one.counts)
-    ceiling = decode_of(found, read, one.drafts)
-    share = mbu(one.tokens_per_s, ceiling.tokens_per_s)
+def _use(placement: Placement, decode: Decode, catalogue: Catalogue) -> ModelUse:
+    decode_step = step_of(placement, decode.point, decode.counts)
+    ceiling = decode_of(placement, decode_step, decode.drafts)
+    share = mbu(decode.tokens_per_s, ceiling.tokens_per_s)
     return ModelUse(
-        model=one.model.name,
-        quantization=one.model.quantization,
-        public_id=one.public_id,
-        point=one.point,
-        tokens_per_s=one.tokens_per_s,
+        model=decode.model.name,
+        quantization=decode.model.quantization,
+        public_id=decode.public_id,
+        point=decode.point,
+        tokens_per_s=decode.tokens_per_s,
         ceiling=ceiling,
         mbu=share,
-        verdict=judge(share, decode_peers(found, catalogue)),
+        verdict=judge(share, decode_peers(placement, catalogue)),
     )
 
 
-def _name(found: Placement) -> str:
+def _name(placement: Placement) -> str:
     """`RTX 3090`, `2 × RTX 3090, tensor parallel`, `RTX 3090 + Memory`"""
     counts: dict[str, int] = {}
-    for device_share in found.device_shares:
+    for device_share in placement.device_shares:
         counts[device_share.device.name] = counts.get(device_share.device.name, 0) + 1
-    together = " + ".join(f"{count} × {name}" if count > 1 else name for name, count in counts.items())
-    if len(found.device_shares) == 1:
-        return together
-    split = _("tensor parallel") if found.split is Split.TENSOR else _("in series")
-    return joined(device_title(together), split, by=", ")
+    names = " + ".join(f"{count} × {name}" if count > 1 else name for name, count in counts.items())
+    if len(placement.device_shares) == 1:
+        return names
+    split = _("tensor parallel") if placement.split is Split.TENSOR else _("in series")
+    return joined(device_title(names), split, by=", ")
 
 
 def _sorted(uses: Iterable[ModelUse]) -> list[ModelUse]:

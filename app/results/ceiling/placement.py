@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from app import engines
 from app.ceiling.bytes_per_step import Step, step
 from app.ceiling.decode import DecodeCeiling, Device, Portion, Split, decode
+from app.ceiling.efficiency import PublishedGroup, decode_group, device_class, model_kind, prefill_group
 from app.ceiling.geometry import Geometry
 from app.ceiling.layout import Layout, Memory
+from app.ceiling.number_formats import KV_BITS, UNKNOWN, KvTypes, kv_bits
 from app.ceiling.offload import Offload
-from app.ceiling.types import KV_BITS, UNKNOWN, KvTypes, kv_bits
 from app.core.config_settings import remote_host
 from app.core.i18n import _, as_sentence, joined
 from app.core.samples import Workload
@@ -17,8 +18,9 @@ from app.core.units import TERA, format_number
 from app.db.machines import MachineDevice, Stated, capacity_of
 from app.db.models import KnownGeometry
 from app.db.tables import Config
+from app.hardware.catalogue import Catalogue
 from app.hardware.profile import MEASURED
-from app.results.ceiling.cards import Cards, Unknown, cards_of, engine_of, ratios_of, whole
+from app.results.ceiling.cards import Cards, Unknown, cards_of, engine_of, non_negative_int, ratios_of
 
 
 @dataclass(frozen=True)
@@ -34,34 +36,41 @@ class DeviceShare:
 
 @dataclass(frozen=True)
 class Placement:
-    told: KnownGeometry
-    """The model's geometry, with its weights, and who told it."""
+    """Where a model lies: the devices that hold it, and how a step is read from them."""
+
+    known_geometry: KnownGeometry
+    """The model's geometry, with its weights, and where it was read."""
     kv: KvTypes
     device_shares: tuple[DeviceShare, ...]
     """Cards before memory; equal cards one by one."""
     layout: Layout
     slots: int | None
-    """So many requests the server works on at once; None where it does not tell."""
+    """Requests that the server works on at once; None where it does not tell."""
     assumptions: tuple[str, ...]
 
     @property
     def geometry(self) -> Geometry:
-        return self.told.geometry
+        """The model's geometry."""
+        return self.known_geometry.geometry
 
     @property
     def split(self) -> Split:
+        """How several cards share the model."""
         return self.layout.split
 
     def at_once(self, point: Workload) -> int:
+        """How many of a point's streams are decoded together."""
         return at_once(point, self.slots)
 
     def portions(self, step: Step) -> list[Portion]:
-        """Which device reads how much of a step."""
+        """Returns which device reads how much of a step."""
         portions = self.layout.portions(self.geometry, step)
         return self._on_cards_alone().portions(self.geometry, step) or [] if portions is None else portions
 
     def decode(self, step: Step) -> DecodeCeiling:
-        """Without the memory's bandwidth that of the cards alone, which is no lower."""
+        """The decode ceiling of a step; where the memory's bandwidth is unknown, that of the cards alone, which is no
+        lower.
+        """
         ceiling = self.layout.decode(self.geometry, step)
         if ceiling is not None:
             return ceiling
@@ -77,21 +86,22 @@ class Placement:
         return Layout(cards, None, Offload(), self.layout.split, self.layout.shares, self.layout.stages)
 
     def ram_time_share(self, step: Step) -> float:
-        """Of the reading time of a step, what system memory takes beside cards; 0 where all is in one place."""
+        """Share of a step's reading time that system memory takes beside cards; 0 where all is in one place."""
         portions = self.portions(step)
         if not self.layout.cards or len(portions) == len(self.layout.cards):
             return 0.0
         ram = portions[-1]
-        ram_s = ram.share / sum(one.share for one in portions) * step.n_bytes / ram.device.bandwidth_bytes_per_s
+        ram_s = ram.share / sum(portion.share for portion in portions) * step.n_bytes / ram.device.bandwidth_bytes_per_s
         return ram_s * self.decode(step).tokens_per_s / step.batch
 
     @property
     def is_partly_in_ram(self) -> bool:
+        """Whether cards and system memory both hold a part."""
         return len({device_share.is_ram for device_share in self.device_shares}) > 1
 
     @property
     def device(self) -> Device | None:
-        """What all of them together are like where one device stands for them: a single one, or equal ones."""
+        """The device that all of them together are like: a single one, or equal ones; None for unlike ones."""
         first = self.device_shares[0].device
         if any(device_share.device != first for device_share in self.device_shares):
             return None
@@ -101,7 +111,7 @@ class Placement:
         return Device(name, first.bandwidth_bytes_per_s * many, peak)
 
     def equivalent_device(self, step: Step) -> Device:
-        """One device that takes as long for a step as all of them together, each reading its share of the bytes."""
+        """Returns one device that takes as long for a step as all together, each reading its share of the bytes."""
         if len(self.device_shares) == 1:
             return self.device_shares[0].device
         names = " + ".join(dict.fromkeys(device_share.device.name for device_share in self.device_shares))
@@ -110,86 +120,68 @@ class Placement:
         return Device(names, bandwidth, sum(peak or 0 for peak in peaks) if all(peaks) else None)
 
     def is_on_the_same_devices_as(self, other: "Placement") -> bool:
-        """Whatever is known of their bandwidth."""
-        mine, theirs = (
+        """Whether both models lie on the same devices alike, whatever is known of their bandwidth."""
+        devices, other_devices = (
             [(share.device.name, share.memory_bytes) for share in placement.device_shares]
             for placement in (self, other)
         )
         same_split = (self.split, self.layout.shares) == (other.split, other.layout.shares)
         same_offload = not self.is_partly_in_ram or self.layout.offload == other.layout.offload
-        return mine == theirs and same_split and same_offload
+        return devices == other_devices and same_split and same_offload
 
     @property
     def is_measured(self) -> bool:
+        """Whether some device's bandwidth was measured."""
         return any(device_share.stated.source == MEASURED for device_share in self.device_shares)
 
     @property
     def llc_bytes(self) -> int | None:
+        """Last-level caches of all devices together, in bytes; None where none is known."""
         return sum(device_share.llc_bytes or 0 for device_share in self.device_shares) or None
 
 
 def resolve_placement(
     devices: Sequence[MachineDevice],
     config: Config,
-    model_geometry: KnownGeometry | None,
+    known_geometry: KnownGeometry | None,
     remarks: Sequence[str] = (),
     gpu_share: float | None = None,
 ) -> Placement | Unknown:
-    """`devices`: of the machine; `remarks`: what must be known to judge them and the model.
+    """Works out which of a machine's `devices` hold the configuration's model, or why there can be no ceiling.
 
-    `gpu_share`: of 1, in the memory of cards as the server said during a run; what a person stated outranks it.
+    `remarks`: what must be known to judge the devices and the model. `gpu_share`: the share of 1 of the model that was
+    in the memory of cards, as the server said during a run; what a person stated outranks it.
     """
-    if host := remote_host(config.settings):
-        return Unknown(
-            _("The model runs at {host}, so nothing is known of the hardware that it runs on.", host=host),
-            _("Measure a model that the server runs itself."),
-            "configuration",
-        )
-    if model_geometry is not None and model_geometry.geometry.weights is None and model_geometry.geometry.assumptions:
-        return Unknown(
-            _(
-                "How many bytes the model reads for a token is unknown: {why}.",
-                why=model_geometry.geometry.assumptions[0],
-            ),
-            _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
-            "model",
-        )
-    if model_geometry is None or model_geometry.geometry.weights is None:
-        return Unknown(
-            _(
-                "How many bytes the model reads for a token is unknown, because its server names no "
-                "model file that can be read here."
-            ),
-            _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
-            "model",
-        )
-    geometry, settings = model_geometry.geometry, engines.with_flags(config.settings)
+    if (unknown := _without_weights(config, known_geometry)) is not None:
+        return unknown
+    assert known_geometry is not None
+    geometry, settings = known_geometry.geometry, engines.with_flags(config.settings)
     assert geometry.weights is not None
     if gpu_share is not None and gpu_share < 1:
         settings.setdefault("gpu_share", round(100 * gpu_share))
-    kv, doubt = _kv_types(settings)
-    empty = step(geometry, 0, kv)
-    assert empty is not None
+    kv, doubts = _kv_types(settings)
+    empty_step = step(geometry, 0, kv)
+    assert empty_step is not None
     engine = engine_of(config.engine)
     cards = cards_of(devices, settings, engine, geometry.weights.total.n_bytes)
     if isinstance(cards, Unknown):
         return cards
-    if unknown := next((card for card in cards.used if not card.bandwidths), None):
-        return _without_bandwidth(unknown)
+    if without_bandwidth := next((card for card in cards.used if not card.bandwidths), None):
+        return _without_bandwidth(without_bandwidth)
     ram = next((device for device in devices if device.kind == "ram"), None)
     layout = _layout(cards, ram, Offload.of(settings))
     if engine.caches_experts and geometry.experts_total and cards.used:
         layout = replace(layout, cards=tuple(Memory(card.device) for card in layout.cards), shares=layout.card_shares())
-        doubt.append(
+        doubts.append(
             _("{title} keeps the experts that are used most on GPUs, so all are counted there", title=engine.title)
         )
-    needs_ram = not cards.used or layout.placed(geometry).n_bytes(empty) > 0
-    overflow = layout.overflow(geometry, empty)
-    if (needs_ram or overflow) and layout.ram is None:
+    overflow = layout.overflow(geometry, empty_step)
+    needs_ram = not cards.used or layout.placed(geometry).n_bytes(empty_step) > 0 or overflow is not None
+    if needs_ram and layout.ram is None:
         return _without_bandwidth(ram, overflow)
-    owners = [*cards.used, *([ram] if ram and (needs_ram or overflow) else [])]
+    owners = [*cards.used, *([ram] if ram and needs_ram else [])]
     return Placement(
-        told=model_geometry,
+        known_geometry=known_geometry,
         kv=kv,
         device_shares=tuple(map(_device_share, owners)),
         layout=layout,
@@ -198,10 +190,39 @@ def resolve_placement(
             *remarks,
             *dict.fromkeys(_figures(owners)),
             *cards.assumptions,
-            *doubt,
+            *doubts,
             *_not_understood(settings),
         ),
     )
+
+
+def _without_weights(config: Config, known_geometry: KnownGeometry | None) -> Unknown | None:
+    """Returns why nothing is known of the model's bytes or of where they are; None where both are known."""
+    if host := remote_host(config.settings):
+        return Unknown(
+            _("The model runs at {host}, so nothing is known of the hardware that it runs on.", host=host),
+            _("Measure a model that the server runs itself."),
+            "configuration",
+        )
+    if known_geometry is not None and known_geometry.geometry.weights is None and known_geometry.geometry.assumptions:
+        return Unknown(
+            _(
+                "How many bytes the model reads for a token is unknown: {why}.",
+                why=known_geometry.geometry.assumptions[0],
+            ),
+            _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
+            "model",
+        )
+    if known_geometry is None or known_geometry.geometry.weights is None:
+        return Unknown(
+            _(
+                "How many bytes the model reads for a token is unknown, because its server names no "
+                "model file that can be read here."
+            ),
+            _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
+            "model",
+        )
+    return None
 
 
 def _layout(cards: Cards, ram: MachineDevice | None, offload: Offload) -> Layout:
@@ -247,7 +268,7 @@ def _without_bandwidth(owner: MachineDevice | None, overflow: str | None = None)
 
 
 def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
-    """Which figures were not known yet when the run was measured, and which of two peaks counts."""
+    """Says which figures were not known yet when the run was measured, and which of two peaks counts."""
     for owner in owners:
         stated = owner.bandwidths[0]
         if stated.is_later:
@@ -283,12 +304,12 @@ def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
 
 
 def computing(name: str, is_ram: bool) -> str:
-    """What computes with the bytes of a device: cards do it themselves."""
+    """Names what computes with the bytes of a device: cards do it themselves."""
     return _("the processor") if is_ram else name
 
 
 def _kv_types(settings: Mapping[str, object]) -> tuple[KvTypes, list[str]]:
-    """And what is to be said of types that are not stated or of which the size is not known."""
+    """The types of the KV cache, and doubts about those that are not stated or whose size is unknown."""
     stated = [settings.get(key) for key in ("kv_type_k", "kv_type_v")]
     names = ["f16" if name is None else str(name).strip().lower() for name in stated]
     doubts = [_("the type of the KV cache is not stated, so f16 is counted")] if None in stated else []
@@ -310,9 +331,39 @@ def _kv_types(settings: Mapping[str, object]) -> tuple[KvTypes, list[str]]:
 
 
 def slots_of(config: Config) -> int | None:
-    return whole(engines.with_flags(config.settings), "parallel") or None
+    """Requests that the server works on at once by the configuration's `parallel`; None where that is not stated."""
+    return non_negative_int(engines.with_flags(config.settings), "parallel") or None
 
 
 def at_once(point: Workload, slots: int | None) -> int:
-    """How many of a point's streams are decoded together: those beyond the server's slots wait for their turn."""
+    """Returns how many of a point's streams are decoded together; those beyond the server's slots wait."""
     return min(point.concurrency, slots or point.concurrency)
+
+
+# --- published results to compare with -------------------------------------------------------------------------------
+
+
+def decode_peers(placement: Placement, catalogue: Catalogue) -> PublishedGroup | None:
+    """Published decode results of alike models on the same class of device; None where there are too few."""
+    return decode_group(_device_class(placement, catalogue), model_kind(placement.geometry))
+
+
+def prefill_peers(placement: Placement, catalogue: Catalogue) -> PublishedGroup | None:
+    """Published prefill results of alike models on the same class of device; None where there are too few."""
+    return prefill_group(_device_class(placement, catalogue), model_kind(placement.geometry))
+
+
+def _device_class(placement: Placement, catalogue: Catalogue) -> str | None:
+    """None where unlike devices hold the model, such as a GPU and system memory: nothing was published of those."""
+    classes = {
+        _class_of(device_share.device.name, device_share.memory_bytes, device_share.is_ram, catalogue)
+        for device_share in placement.device_shares
+    }
+    return classes.pop() if len(classes) == 1 else None
+
+
+def _class_of(name: str, memory_bytes: int | None, is_ram: bool, catalogue: Catalogue) -> str | None:
+    if is_ram:
+        return device_class(name, "", "ram", "")
+    device = catalogue.find(name, memory_bytes).device
+    return device_class(device.name, device.vendor, device.kind, device.memory_kind) if device else None

@@ -1,21 +1,21 @@
-"""Each measured point of a run under its ceiling."""
+"""Each measured point of a run under its ceiling, and the samples that are faster than their hardware can be."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from sqlmodel import Session
 
 from app.ceiling.bytes_per_step import Step, step
 from app.ceiling.decode import DecodeCeiling, with_drafts
-from app.ceiling.efficiency import cache_guard, mbu, mfu, why_above_all
+from app.ceiling.efficiency import above_ceiling_reasons, cache_guard, mbu, mfu
 from app.ceiling.geometry import Certainty
 from app.ceiling.prefill import PrefillCeiling, prefill
 from app.core.i18n import _
-from app.core.samples import Workload
+from app.core.samples import Sample, Workload
 from app.db.models import geometry_of
 from app.db.tables import Config, Model, Run
-from app.metrics import MetricResult
+from app.metrics import MetricResult, headline_metrics
 from app.metrics.token_counts import TokenCounts
 from app.results.ceiling.cards import Unknown
 from app.results.ceiling.placement import Placement, computing, resolve_placement
@@ -39,7 +39,7 @@ class PointCeiling:
     """Measured, all streams together: of several ones the throughput of their rounds, which holds their prompts too."""
     mbu: float | None
     above: tuple[str, ...]
-    """Which assumption must be wrong when more than all was reached."""
+    """Assumptions that may be wrong, where more than the whole ceiling was reached."""
     cache: str | None
     prefill: PrefillCeiling | None
     why_no_prefill: str
@@ -52,32 +52,37 @@ class PointCeiling:
 
     @property
     def prefill_share(self) -> float | None:
-        """Of the prefill ceiling, whatever binds there; MFU is of the compute peak alone."""
+        """Share of the prefill ceiling, whatever binds there; MFU is of the compute peak alone."""
         if self.prefill is None or not self.prefill_tokens_per_s:
             return None
         return self.prefill_tokens_per_s / self.prefill.tokens_per_s
 
     @property
     def steps_per_s(self) -> float | None:
-        """Readings of the weights, times the number of streams."""
+        """Readings of the weights per second, times the number of streams."""
         return self.decode_tokens_per_s and self.decode_tokens_per_s / tokens_per_step(self.drafts)
 
 
 @dataclass(frozen=True)
 class RunCeiling:
+    """The ceilings of all measured points of a run."""
+
     placement: Placement
     points: tuple[PointCeiling, ...]
 
     @property
     def certainty(self) -> Certainty:
+        """Whether the ceilings are bounds or estimates."""
         return self.placement.geometry.certainty
 
     @property
     def not_understood(self) -> tuple[str, ...]:
+        """Keys of the model's file that shape bytes and are not understood."""
         return self.placement.geometry.not_understood
 
     def at(self, point: Workload | None) -> PointCeiling | None:
-        return next((each for each in self.points if each.point == point), None)
+        """Returns the ceiling of this point; None where it was not measured."""
+        return next((point_ceiling for point_ceiling in self.points if point_ceiling.point == point), None)
 
 
 def run_ceiling(
@@ -88,32 +93,34 @@ def run_ceiling(
     hardware: Hardware,
     measured: Sequence[MetricResult],
 ) -> RunCeiling | Unknown | None:
-    """On `hardware`, which the run has frozen. None for a run whose configuration was never known."""
+    """Computes the ceilings of a run on the `hardware` that it has frozen; None where its configuration was never
+    known.
+    """
     if config is None or model is None:
         return None
     assert run.id is not None
-    found = resolve_placement(
+    placement = resolve_placement(
         hardware.devices, config, geometry_of(session, model), hardware.said, gpu_share_of(run.evidence)
     )
-    if isinstance(found, Unknown):
-        return found
-    drafts = {point: each for (_, point), each in drafts_of(session, [run.id]).items()}
+    if isinstance(placement, Unknown):
+        return placement
+    drafts = {point: drafts_of_point for (_, point), drafts_of_point in drafts_of(session, [run.id]).items()}
     counts = {point: means for (_, point), means in token_counts(session, [run.id]).items()}
-    return RunCeiling(found, run_ceilings(found, measured, drafts, counts))
+    return RunCeiling(placement, run_ceilings(placement, measured, drafts, counts))
 
 
 def run_ceilings(
-    found: Placement,
+    placement: Placement,
     measured: Sequence[MetricResult],
     drafts: Mapping[Workload, Drafts] = MappingProxyType({}),
     counts: Mapping[Workload, TokenCounts] = MappingProxyType({}),
 ) -> tuple[PointCeiling, ...]:
-    """Of each point in the order measured."""
-    points = dict.fromkeys(each.point for each in measured)
-    shown = {(each.point, each.metric): each.value for each in measured if each.is_shown}
+    """Computes the ceiling of each point, in the order measured."""
+    points = dict.fromkeys(result.point for result in measured)
+    shown = {(result.point, result.metric): result.value for result in measured if result.is_shown}
     return tuple(
-        _roof(
-            found,
+        _point_ceiling(
+            placement,
             point,
             drafts.get(point),
             counts.get(point, TokenCounts()),
@@ -126,74 +133,80 @@ def run_ceilings(
 
 
 def speed_metric(point: Workload) -> str:
-    """What is held against a decode ceiling. No stream's speed times their number: they need not decode together."""
+    """Names the metric that is compared with a decode ceiling: no stream's speed times their number, for they need not
+    decode together.
+    """
     return "decode_tokens_per_s" if point.concurrency == 1 else "output_tokens_per_s"
 
 
-def step_of(found: Placement, point: Workload, counts: TokenCounts | None) -> Step:
-    read = step(found.geometry, context_of(point, counts), found.kv, found.at_once(point))
-    assert read is not None, "a placement has weights"
-    return read
+def step_of(placement: Placement, point: Workload, counts: TokenCounts | None) -> Step:
+    """The bytes of a decode step at a point, with the tokens that were counted."""
+    decode_step = step(placement.geometry, context_of(point, counts), placement.kv, placement.at_once(point))
+    assert decode_step is not None, "a placement has weights"
+    return decode_step
 
 
-def decode_of(found: Placement, read: Step, drafts: Drafts | None) -> DecodeCeiling:
-    ceiling = found.decode(read)
+def decode_of(placement: Placement, decode_step: Step, drafts: Drafts | None) -> DecodeCeiling:
+    """The decode ceiling of a step, with what speculative decoding added."""
+    ceiling = placement.decode(decode_step)
     if drafts is None or not drafts.drafted:
         return ceiling
     return with_drafts(ceiling, drafts.drafted_per_pass, drafts.accepted_per_pass)
 
 
 def tokens_per_step(drafts: Drafts | None) -> float:
-    """What a reading of the weights gave each stream, on average."""
+    """Returns how many tokens a reading of the weights gave each stream, on average."""
     return 1 + (drafts.accepted_per_pass if drafts else 0)
 
 
 def context_of(point: Workload, counts: TokenCounts | None) -> int:
-    """Tokens in the cache during a decode, on average: as counted, else as many as the suite asked for."""
+    """Returns the tokens in the cache during a decode, on average: as counted, else as many as the suite asked for."""
     counts = counts or TokenCounts()
     prompt_tokens = point.prompt_tokens if counts.prompt_tokens is None else counts.prompt_tokens
     output_tokens = point.output_tokens if counts.output_tokens is None else counts.output_tokens
     return point.depth + round(prompt_tokens + output_tokens / 2)
 
 
-def _roof(
-    found: Placement,
+def _point_ceiling(
+    placement: Placement,
     point: Workload,
     drafts: Drafts | None,
     counts: TokenCounts,
-    now: float | None,
-    prefill_now: float | None,
+    decode_tokens_per_s: float | None,
+    prefill_tokens_per_s: float | None,
     ttft_ms: float | None,
 ) -> PointCeiling:
-    one = step_of(found, point, counts)
-    ceiling = decode_of(found, one, drafts)
-    share = mbu(now, ceiling.tokens_per_s) if now else None
-    whole, why = _prefill(found, point, counts)
-    peak = sum(device_share.device.peak_flops or 0 for device_share in found.device_shares)
+    decode_step = step_of(placement, point, counts)
+    ceiling = decode_of(placement, decode_step, drafts)
+    share = mbu(decode_tokens_per_s, ceiling.tokens_per_s) if decode_tokens_per_s else None
+    prefill_ceiling, why_no_prefill = _prefill(placement, point, counts)
+    peak_flops = sum(device_share.device.peak_flops or 0 for device_share in placement.device_shares)
     return PointCeiling(
         point=point,
-        context=one.context,
-        step=one,
+        context=decode_step.context,
+        step=decode_step,
         drafts=drafts,
         decode=ceiling,
-        decode_tokens_per_s=now,
+        decode_tokens_per_s=decode_tokens_per_s,
         mbu=share,
-        above=_above(found, one, share, drafts) if share else (),
-        cache=cache_guard(one, found.llc_bytes),
-        prefill=whole,
-        why_no_prefill=why,
-        prefill_tokens_per_s=prefill_now,
+        above=_above(placement, decode_step, share, drafts) if share else (),
+        cache=cache_guard(decode_step, placement.llc_bytes),
+        prefill=prefill_ceiling,
+        why_no_prefill=why_no_prefill,
+        prefill_tokens_per_s=prefill_tokens_per_s,
         ttft_ms=ttft_ms,
-        mfu=mfu(prefill_now, whole.tokens, whole.flops, peak) if whole and prefill_now else None,
+        mfu=mfu(prefill_tokens_per_s, prefill_ceiling.tokens, prefill_ceiling.flops, peak_flops)
+        if prefill_ceiling and prefill_tokens_per_s
+        else None,
         assumptions=(
-            *filter(None, [found.geometry.doubt]),
-            *found.geometry.assumptions,
-            *found.assumptions,
+            *filter(None, [placement.geometry.doubt]),
+            *placement.geometry.assumptions,
+            *placement.assumptions,
             *(() if counts.prompt_tokens is not None else (_uncounted(point),)),
             *ceiling.assumptions,
-            *(whole.assumptions if whole else ()),
+            *(prefill_ceiling.assumptions if prefill_ceiling else ()),
         ),
-        does_not_fit=found.layout.overflow(found.geometry, one),
+        does_not_fit=placement.layout.overflow(placement.geometry, decode_step),
     )
 
 
@@ -204,30 +217,63 @@ def _uncounted(point: Workload) -> str:
     )
 
 
-def _above(found: Placement, one: Step, share: float, drafts: Drafts | None) -> tuple[str, ...]:
+def _above(placement: Placement, decode_step: Step, share: float, drafts: Drafts | None) -> tuple[str, ...]:
     is_speculative = None if drafts is None else drafts.drafted > 0
-    reasons = why_above_all(share, found.geometry, one, found.is_measured, found.llc_bytes, is_speculative)
-    if reasons and found.ram_time_share(one):
+    reasons = above_ceiling_reasons(
+        share, placement.geometry, decode_step, placement.is_measured, placement.llc_bytes, is_speculative
+    )
+    if reasons and placement.ram_time_share(decode_step):
         return (_("more of the model may be on GPUs than the ceiling was computed with"), *reasons)
     return reasons
 
 
-def _prefill(found: Placement, point: Workload, counts: TokenCounts) -> tuple[PrefillCeiling | None, str]:
-    """And why there is none. Of the tokens that were not cached."""
+def _prefill(placement: Placement, point: Workload, counts: TokenCounts) -> tuple[PrefillCeiling | None, str]:
+    """The prefill ceiling of the tokens that were not cached, or None and why there is none."""
     if point.concurrency > 1:
         return None, _(
             "Several streams ran at once and shared the compute, so there is no prefill ceiling for one of them."
         )
-    without = next(
-        (device_share for device_share in found.device_shares if device_share.device.peak_flops is None), None
+    without_peak = next(
+        (device_share for device_share in placement.device_shares if device_share.device.peak_flops is None), None
     )
-    if without is not None:
+    if without_peak is not None:
         return None, _(
             "The peak compute of {without} is unknown, so there is no prefill ceiling and no TTFT floor. State it on "
             "the machine's page.",
-            without=computing(without.device.name, without.is_ram),
+            without=computing(without_peak.device.name, without_peak.is_ram),
         )
-    held = [device_share.device for device_share in found.device_shares]
-    cached = round(counts.cached_tokens or 0)
-    whole = point.prompt_tokens if counts.prompt_tokens is None else round(counts.prompt_tokens)
-    return prefill(found.geometry, held, max(whole - cached, 1), point.depth + cached, found.kv), ""
+    devices = [device_share.device for device_share in placement.device_shares]
+    cached_tokens = round(counts.cached_tokens or 0)
+    prompt_tokens = point.prompt_tokens if counts.prompt_tokens is None else round(counts.prompt_tokens)
+    return prefill(
+        placement.geometry, devices, max(prompt_tokens - cached_tokens, 1), point.depth + cached_tokens, placement.kv
+    ), ""
+
+
+# --- samples above the ceiling ---------------------------------------------------------------------------------------
+# Judged while reading: a ceiling may become known later.
+
+MAX_CEILING_RATIO = 2.0
+"""A speed so many times the ceiling is no inaccuracy of the figures that the ceiling is made of."""
+FLAG = "implausible"
+
+
+def flag_above_ceiling(samples: Sequence[Sample], run_ceiling: RunCeiling | object) -> list[Sample]:
+    """Flags samples whose decode or prefill is beyond twice the ceiling; without a ceiling they stay as they are."""
+    if not isinstance(run_ceiling, RunCeiling):
+        return list(samples)
+    return [_flagged(sample) if _is_beyond(sample, run_ceiling.at(sample.point)) else sample for sample in samples]
+
+
+def _flagged(sample: Sample) -> Sample:
+    return sample if FLAG in sample.flags else replace(sample, flags=(*sample.flags, FLAG))
+
+
+def _is_beyond(sample: Sample, point_ceiling: PointCeiling | None) -> bool:
+    if point_ceiling is None or sample.point.concurrency > 1:
+        return False
+    speeds = headline_metrics(sample)
+    decode, prefill = speeds["decode_tokens_per_s"] or 0.0, speeds["prefill_tokens_per_s"] or 0.0
+    return decode > MAX_CEILING_RATIO * point_ceiling.decode.tokens_per_s or (
+        point_ceiling.prefill is not None and prefill > MAX_CEILING_RATIO * point_ceiling.prefill.tokens_per_s
+    )

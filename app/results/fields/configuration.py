@@ -5,8 +5,7 @@ import math
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from app.ceiling.labels import bits_of_label
-from app.ceiling.types import kv_bits
+from app.ceiling.number_formats import bits_of_label, kv_bits
 from app.core.config_settings import (
     IDENTITY_SETTINGS,
     SETTINGS,

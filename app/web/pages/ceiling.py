@@ -7,7 +7,7 @@ from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.ceiling.types import KV_BITS, USUAL_BITS
+from app.ceiling.number_formats import KV_BITS, USUAL_BITS
 from app.core.errors import BadInput
 from app.db import devices, models
 from app.web.calculator import EXAMPLE, calculate, pack_config

@@ -9,8 +9,8 @@ from starlette.responses import RedirectResponse, Response
 
 from app.ceiling.bytes_per_step import kv_bytes_per_token, step
 from app.ceiling.geometry import Geometry, Part, Source
+from app.ceiling.number_formats import USUAL_BITS
 from app.ceiling.report import Report, report
-from app.ceiling.types import USUAL_BITS
 from app.core.errors import BadInput
 from app.core.i18n import _
 from app.db import models

@@ -14,7 +14,7 @@ from app.db.runs import MOST_RUNS
 from app.db.tables import Config, Machine, Model, Run, Server
 from app.metrics import FLAGS
 from app.metrics.token_counts import token_counts_of
-from app.results.ceiling import Insight, Limits, PointCeiling, RunCeiling, Unknown, context_of
+from app.results.ceiling import DecodeAnalysis, Limits, PointCeiling, RunCeiling, Unknown, context_of
 from app.results.compare import Standing
 from app.results.compare.main_verdict import MainVerdict
 from app.results.load_run import LeftOut, RunResult
@@ -152,7 +152,7 @@ def depth(result: RunResult) -> Depth | None:
     }
     figure = charts.without_ceiling(
         [
-            charts.Reached(context_of(point, token_counts_of(result.samples_at(point))), speed)
+            charts.MeasuredSpeed(context_of(point, token_counts_of(result.samples_at(point))), speed)
             for point, speed in speeds.items()
         ]
     )
@@ -302,7 +302,7 @@ class LimitsOfResult(Section):
 
 def limits(result: RunResult, point: Workload) -> LimitsOfResult | None:
     limits_at_point = result.limits_at(point)
-    if not (limits_at_point.found or limits_at_point.unknown):
+    if not (limits_at_point.findings or limits_at_point.unknown):
         return None
     return LimitsOfResult(limits_at_point, point if len(result.points) > 1 else None)
 
@@ -322,7 +322,7 @@ class Ceiling(Section):
     """The ceiling at the workload that is shown; None where the whole ceiling is unknown."""
     calculation: str
     """The query of the calculator for the same; empty where it is unknown."""
-    insight: Insight | None
+    insight: DecodeAnalysis | None
     context_figure: charts.Figure | None
     roofline: charts.Figure | None
 
@@ -344,7 +344,7 @@ def ceiling(result: RunResult, point: Workload) -> Ceiling | None:
         top=top,
         calculation=calculation,
         insight=insight,
-        context_figure=charts.against_context(insight.curve, charts.reached(insight)) if insight else None,
+        context_figure=charts.against_context(insight.curve, charts.measured_speeds(insight)) if insight else None,
         roofline=charts.run_roofline(run_ceiling.placement, top) if run_ceiling and top else None,
     )
 

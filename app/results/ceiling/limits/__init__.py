@@ -2,10 +2,11 @@
 
 A rule that has no evidence says nothing; where no rule speaks, it is said what is not known.
 
-base    what a rule sees, and what it says
-ttft    the rules of TTFT
-decode  the rules of decode
-streams what several streams do to each other
+evidence  what a rule sees, and what it says
+ttft      the rules of TTFT
+decode    the rules of decode
+machine   the rules about the machine: GPUs held back, a busy processor, swapping
+streams   what several streams do to each other
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from app.core.samples import Sample, Workload
 from app.metrics.overlap import with_prefill_overlaps
 from app.results.ceiling.cards import Unknown
 from app.results.ceiling.limits import decode, ttft
-from app.results.ceiling.limits.base import ORDER, Evidence, Limit
+from app.results.ceiling.limits.evidence import ORDER, Evidence, Limit
 from app.results.ceiling.points import RunCeiling
 from app.results.hardware import gpu_share_of
 
@@ -27,38 +28,44 @@ __all__ = ["Evidence", "Limit", "Limits", "limits", "limits_of_run"]
 
 @dataclass(frozen=True)
 class Limits:
-    found: tuple[Limit, ...]
+    """What limits a result, and what no rule explains."""
+
+    findings: tuple[Limit, ...]
     """What to change first comes first."""
     unknown: tuple[str, ...]
-    """Of TTFT and of decode, where no rule speaks: what is known all the same, or what would have to be known."""
+    """What is known of TTFT or decode where no rule speaks, or what would have to be known."""
 
 
-def limits(seen: Evidence) -> Limits:
-    found = [*ttft.rules(seen), *decode.rules(seen)]
+def limits(evidence: Evidence) -> Limits:
+    """Runs all rules over the evidence of one point."""
+    findings = [*ttft.rules(evidence), *decode.rules(evidence)]
     unknown = [
-        *(() if any(each.of == "TTFT" for each in found) else ttft.unknown(seen)),
-        *(() if any(each.of == "Decode" for each in found) else decode.unknown(seen)),
+        *(() if any(limit.of == "TTFT" for limit in findings) else ttft.unknown(evidence)),
+        *(() if any(limit.of == "Decode" for limit in findings) else decode.unknown(evidence)),
     ]
-    return Limits(tuple(sorted(found, key=lambda each: ORDER.index(each.key))), tuple(unknown))
+    return Limits(tuple(sorted(findings, key=lambda limit: ORDER.index(limit.key))), tuple(unknown))
 
 
 def limits_of_run(
-    taken: Sequence[Sample],
+    samples: Sequence[Sample],
     point: Workload,
-    roof: RunCeiling | Unknown | None,
+    ceiling: RunCeiling | Unknown | None,
     evidence: Mapping[str, Any] = MappingProxyType({}),
     engine: str = "",
 ) -> Limits:
-    """Of one point of a run. `taken`: all of the run's samples; `evidence`: the run's; `engine`: its key."""
-    taken = with_prefill_overlaps(taken)
-    known = roof if isinstance(roof, RunCeiling) else None
+    """Returns what limits one point of a run.
+
+    `samples`: all of the run's; `evidence`: what the run stored of its machine; `engine`: the engine's key.
+    """
+    samples = with_prefill_overlaps(samples)
+    run_ceiling = ceiling if isinstance(ceiling, RunCeiling) else None
     return limits(
         Evidence(
-            samples=[sample for sample in taken if sample.point == point],
-            roof=known.at(point) if known else None,
-            placement=known.placement if known else None,
-            no_ceiling=joined(roof.reason, roof.remedy) if isinstance(roof, Unknown) else "",
-            alone=[sample for sample in taken if sample.point == replace(point, concurrency=1) != point],
+            samples=[sample for sample in samples if sample.point == point],
+            ceiling=run_ceiling.at(point) if run_ceiling else None,
+            placement=run_ceiling.placement if run_ceiling else None,
+            no_ceiling=joined(ceiling.reason, ceiling.remedy) if isinstance(ceiling, Unknown) else "",
+            alone=[sample for sample in samples if sample.point == replace(point, concurrency=1) != point],
             cpu_load_share_before=evidence.get("cpu_load_share_before"),
             on_cards_share=gpu_share_of(evidence),
             engine=engine,

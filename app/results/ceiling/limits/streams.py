@@ -29,7 +29,8 @@ class Wait:
 
 
 def waits(rounds: Sequence[Sequence[Sample]], alone_ms: float | None) -> list[Wait]:
-    """Of each usable stream with a token of its own. `alone_ms`: TTFT of a lone one, where there is one.
+    """Splits the TTFT of each usable stream with a token of its own; `alone_ms` is that of a lone stream, where there
+    is one.
 
     By the server's own times of the prompts where it states all of a round, else by the work that a lone prompt is;
     nothing where neither is known.
@@ -43,34 +44,34 @@ def _waits(streams: Sequence[Sample], alone_ms: float | None) -> Iterator[Wait]:
     for sample in timed:
         if not is_usable(sample) or not _is_of_prompt(sample):
             continue
-        others = [other for other in timed if other is not sample]
+        other_samples = [stream for stream in timed if stream is not sample]
         if stated:
-            yield _by_windows(sample, others)
+            yield _by_windows(sample, other_samples)
         elif alone_ms is not None:
-            yield _by_work(sample, others, alone_ms)
+            yield _by_work(sample, other_samples, alone_ms)
 
 
 def _is_of_prompt(sample: Sample) -> bool:
-    """As TTFT is taken: no model was loaded, and the prompt was not in the cache."""
+    """Whether TTFT is the prompt's time: no model was loaded, and the prompt was not in the cache."""
     return not {"model_load", "cached", "not_streamed"} & set(sample.flags)
 
 
-def _by_windows(sample: Sample, others: Sequence[Sample]) -> Wait:
+def _by_windows(sample: Sample, other_samples: Sequence[Sample]) -> Wait:
     ttft_ms = token_times.first_token_ms(sample.trace) or 0.0
     begin, end = sample.sent_at_ms, sample.sent_at_ms + ttft_ms
-    windows = [window for other in others if (window := prefill_window(other)) is not None]
-    own = prefill_window(sample) or (begin, end)
-    before = max(0.0, own[0] - begin)
+    windows = [window for stream in other_samples if (window := prefill_window(stream)) is not None]
+    own_window = prefill_window(sample) or (begin, end)
+    before = max(0.0, own_window[0] - begin)
     return Wait(ttft_ms, covered_ms(windows, (begin, end)), before - covered_ms(windows, (begin, begin + before)))
 
 
-def _by_work(sample: Sample, others: Sequence[Sample], alone_ms: float) -> Wait:
+def _by_work(sample: Sample, other_samples: Sequence[Sample], alone_ms: float) -> Wait:
     """Each other prompt is as much work as a lone one, done before that stream's own first token."""
     ttft_ms = token_times.first_token_ms(sample.trace) or 0.0
     first = sample.sent_at_ms + ttft_ms
     done_ms = 0.0
-    for other in others:
-        after = other.sent_at_ms + (token_times.first_token_ms(other.trace) or 0.0) - first
+    for stream in other_samples:
+        after = stream.sent_at_ms + (token_times.first_token_ms(stream.trace) or 0.0) - first
         done_ms += min(alone_ms, max(0.0, alone_ms - after))
     late_ms = max(0.0, ttft_ms - alone_ms)
     prefill_ms = min(late_ms, done_ms)
@@ -78,7 +79,7 @@ def _by_work(sample: Sample, others: Sequence[Sample], alone_ms: float) -> Wait:
 
 
 def covered_ms(windows: Sequence[Window], span: Window) -> float:
-    """For how long of a span at least one of the windows was open.
+    """Returns for how many ms of a span at least one of the windows was open.
 
     >>> covered_ms([(0, 4), (3, 6), (9, 20)], (2, 10))
     5.0
@@ -91,14 +92,16 @@ def covered_ms(windows: Sequence[Window], span: Window) -> float:
     return covered
 
 
-def others_windows(sample: Sample, rounds: Sequence[Sequence[Sample]]) -> list[Window]:
-    """When the other streams of its round had their prompts processed, or waited for that."""
-    streams = next((streams for streams in rounds if any(other is sample for other in streams)), ())
-    return [window for other in streams if other is not sample and (window := prefill_window(other)) is not None]
+def other_prefill_windows(sample: Sample, rounds: Sequence[Sequence[Sample]]) -> list[Window]:
+    """Returns when the other streams of a sample's round had their prompts processed, or waited for that."""
+    streams = next((streams for streams in rounds if any(stream is sample for stream in streams)), ())
+    return [window for stream in streams if stream is not sample and (window := prefill_window(stream)) is not None]
 
 
 def until_decoding_ms(streams: Sequence[Sample]) -> tuple[float, float] | None:
-    """Of a round: until its last stream had a first token, and until its last token; None where a stream has none."""
+    """Returns the ms of a round until its last stream had a first token, and until its last token; None where one has
+    none.
+    """
     firsts = [token_times.first_token_ms(sample.trace) for sample in streams]
     lasts = [token_times.last_token_ms(sample.trace) for sample in streams]
     if not streams or None in firsts or None in lasts:
@@ -114,12 +117,14 @@ def until_decoding_ms(streams: Sequence[Sample]) -> tuple[float, float] | None:
 
 
 def engine_of(key: str) -> Engine | None:
+    """Returns the engine of this key; None for one that Roofmark does not know."""
     from app import engines  # loads every engine: not at start
 
     return engines.get(key)
 
 
 def slots_remedy(engine: Engine | None) -> str:
+    """Says how to let the engine work on more requests at once."""
     if engine is not None and not engine.batches:
         return _("{engine} works on one request at a time: send it less at once.", engine=engine.title)
     if engine is not None and engine.slots_option:
@@ -132,7 +137,7 @@ def slots_remedy(engine: Engine | None) -> str:
 
 
 def prompts_remedy(engine: Engine | None) -> str:
-    """More slots would not help: the time is that of computing the prompts."""
+    """Says how to shorten the work on prompts: more slots would not help."""
     if engine is not None and engine.prompt_options:
         return _(
             "Send fewer or shorter prompts at once, or change how much of them {engine} processes in one step "
@@ -143,8 +148,8 @@ def prompts_remedy(engine: Engine | None) -> str:
     return _("Send fewer or shorter prompts at once.")
 
 
-def middle(waits: Sequence[Wait]) -> Wait | None:
-    """The medians, all of the same streams."""
+def median_wait(waits: Sequence[Wait]) -> Wait | None:
+    """Returns the medians of all waits, each of the same streams."""
     if not waits:
         return None
     return Wait(
@@ -155,6 +160,7 @@ def middle(waits: Sequence[Wait]) -> Wait | None:
 
 
 def prefill_words(wait: Wait, streams: str) -> str:
+    """Says how much of TTFT passed for the prompts of other streams."""
     return _(
         "{prefill_ms} of {ttft_ms} ms passed while other prompts were processed, with {streams} at once",
         prefill_ms=format_number(wait.others_prefill_ms),

@@ -11,10 +11,17 @@ from app.core.units import format_number, plural
 from app.hardware.catalogue import built_in
 from app.metrics import sensors, token_times
 from app.metrics.ttft import read_ttft
-from app.results.ceiling.limits.base import NOTABLE, Evidence, Limit
-from app.results.ceiling.limits.heat import held_back
-from app.results.ceiling.limits.streams import engine_of, middle, prefill_words, prompts_remedy, slots_remedy, waits
-from app.results.ceiling.peers import prefill_peers
+from app.results.ceiling.limits.evidence import NOTABLE, Evidence, Limit
+from app.results.ceiling.limits.machine import throttled_gpu
+from app.results.ceiling.limits.streams import (
+    engine_of,
+    median_wait,
+    prefill_words,
+    prompts_remedy,
+    slots_remedy,
+    waits,
+)
+from app.results.ceiling.placement import prefill_peers
 
 MOSTLY = 0.5
 """Share of TTFT from which on a part of it is what limits."""
@@ -25,8 +32,10 @@ MISSED = 0.5
 
 
 @dataclass(frozen=True)
-class Part:
-    """Of one sample, in ms; None where the server does not state it, or its time is not of this prompt alone."""
+class TtftParts:
+    """What TTFT of one sample consists of, in ms; None where the server does not state it, or it is not of this prompt
+    alone.
+    """
 
     ttft_ms: float
     prompt_ms: float | None
@@ -35,30 +44,32 @@ class Part:
 
     @property
     def rest_ms(self) -> float | None:
-        """Neither in the queue nor for the prompt."""
+        """Milliseconds that passed neither in the queue nor for the prompt."""
         return None if self.prompt_ms is None else self.ttft_ms - self.prompt_ms - (self.queue_ms or 0)
 
 
-class Parts:
+class PointTtftParts:
     """The samples of a point; the medians of one sentence are always of the same ones."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[TtftParts]) -> None:
         self.parts = parts
 
     @property
     def ttft_ms(self) -> float:
+        """Median TTFT of all samples."""
         return median(part.ttft_ms for part in self.parts)
 
     def medians(self, *names: str) -> tuple[float, ...] | None:
-        """Of TTFT and of these, in the samples that have them all; None where there is none."""
+        """Medians of TTFT and of these parts, in the samples that have them all; None where there is none."""
         rows = self._rows(names)
         return tuple(median(values) for values in zip(*rows, strict=True)) if rows else None
 
     def are_all(self, *names: str) -> bool:
+        """Whether all samples have these parts."""
         return len(self._rows(names)) == len(self.parts)
 
     def where(self, *names: str) -> str:
-        """Which samples such medians are of, where they are not of all."""
+        """Says which samples such medians are of, where they are not of all."""
         count = len(self._rows(names))
         if count == len(self.parts):
             return ""
@@ -69,32 +80,33 @@ class Parts:
         return [row for row in rows if None not in row]
 
 
-def rules(seen: Evidence) -> Iterator[Limit]:
-    yield from _loading(seen)
-    thinking = list(_thinking(seen.usable))
+def rules(evidence: Evidence) -> Iterator[Limit]:
+    """All rules of TTFT."""
+    yield from _loading(evidence)
+    thinking = list(_thinking(evidence.usable))
     yield from thinking
-    parts = None if thinking else _parts(seen.usable)
+    parts = None if thinking else _parts(evidence.usable)
     if parts is not None:
-        yield from _queue(parts) if seen.streams == 1 else _others(seen, parts)
-        yield from _outside(seen, parts)
-        yield from _prompt(seen, parts)
-    yield from _cache(seen.reused)
-    yield from held_back(seen, "TTFT", sensors.prefill_span_ms)
+        yield from _queue(parts) if evidence.streams == 1 else _several_streams(evidence, parts)
+        yield from _outside(evidence, parts)
+        yield from _prompt(evidence, parts)
+    yield from _cache(evidence.reused)
+    yield from throttled_gpu(evidence, "TTFT", sensors.prefill_span_ms)
 
 
-def unknown(seen: Evidence) -> Iterator[str]:
-    """Why no rule speaks."""
-    parts = _parts(seen.usable)
+def unknown(evidence: Evidence) -> Iterator[str]:
+    """Says what is known of TTFT where no rule speaks."""
+    parts = _parts(evidence.usable)
     if parts is None:
         return
-    if (known := parts.medians("prompt_ms")) is not None:
+    if (medians := parts.medians("prompt_ms")) is not None:
         yield _(
             "TTFT: nothing stands out; the server worked on the prompt for {prompt_ms} of {ttft_ms} ms{where}.",
-            prompt_ms=format_number(known[1]),
-            ttft_ms=format_number(known[0]),
+            prompt_ms=format_number(medians[1]),
+            ttft_ms=format_number(medians[0]),
             where=parts.where("prompt_ms"),
         )
-    elif any(sample.trace.server and sample.trace.server.prompt_ms for sample in seen.usable):
+    elif any(sample.trace.server and sample.trace.server.prompt_ms for sample in evidence.usable):
         yield _(
             "TTFT: several prompts were processed at the same time, so nobody can tell what the {ttft_ms} ms of one "
             "consist of.",
@@ -108,26 +120,26 @@ def unknown(seen: Evidence) -> Iterator[str]:
         )
 
 
-def _parts(usable: Sequence[Sample]) -> Parts | None:
-    """Of the samples that TTFT is taken from: none that loaded the model, or had its prompt in the cache."""
+def _parts(usable: Sequence[Sample]) -> PointTtftParts | None:
+    """The parts of the samples that count for TTFT: none that loaded the model, or had its prompt in the cache."""
     parts = [
         _part(sample, ttft_ms)
         for sample in usable
         if not {"model_load", "cached"} & set(sample.flags) and (ttft_ms := read_ttft(sample)[0].value)
     ]
-    return Parts(parts) if parts else None
+    return PointTtftParts(parts) if parts else None
 
 
-def _part(sample: Sample, ttft_ms: float) -> Part:
+def _part(sample: Sample, ttft_ms: float) -> TtftParts:
     server = sample.trace.server
     if server is None or {"unit_mismatch", "implausible"} & set(sample.flags):
-        return Part(ttft_ms, None, None, None)
+        return TtftParts(ttft_ms, None, None, None)
     is_own = sample.point.concurrency == 1 or sample.prefill_overlaps is False
-    return Part(ttft_ms, server.prompt_ms if is_own else None, server.queue_ms, server.prompt_tokens)
+    return TtftParts(ttft_ms, server.prompt_ms if is_own else None, server.queue_ms, server.prompt_tokens)
 
 
-def _loading(seen: Evidence) -> Iterator[Limit]:
-    cold = [sample for sample in seen.taken if "model_load" in sample.flags]
+def _loading(evidence: Evidence) -> Iterator[Limit]:
+    cold = [sample for sample in evidence.measured_samples if "model_load" in sample.flags]
     loads = [s.trace.server.load_ms for s in cold if s.trace.server and s.trace.server.load_ms]
     if loads:
         yield Limit(
@@ -137,7 +149,7 @@ def _loading(seen: Evidence) -> Iterator[Limit]:
             _(
                 "{samples} of {taken} waited {loads} ms for it",
                 samples=plural(len(loads), "sample"),
-                taken=len(seen.taken),
+                taken=len(evidence.measured_samples),
                 loads=format_number(median(loads)),
             ),
             _("Keep the model loaded between requests (Ollama: `keep_alive`), or add a warm-up."),
@@ -162,40 +174,40 @@ def _thinking(usable: Sequence[Sample]) -> Iterator[Limit]:
 
 
 def _unseen_tokens(trace: Trace) -> int:
-    """Before the first one that was seen."""
+    """Counts tokens before the first one that was seen."""
     if token_times.is_mostly_unseen(trace):
         return (trace.output_tokens or 0) - len(trace.token_events)
     return token_times.unseen_reasoning(trace)
 
 
-def _queue(parts: Parts) -> Iterator[Limit]:
-    """Of a lone stream: in the server's queue, where it tells."""
-    known = parts.medians("queue_ms")
-    if known is not None and known[1] > NOTABLE * known[0]:
+def _queue(parts: PointTtftParts) -> Iterator[Limit]:
+    """A lone stream waited in the server's queue, where the server tells."""
+    medians = parts.medians("queue_ms")
+    if medians is not None and medians[1] > NOTABLE * medians[0]:
         yield Limit(
             "queue",
             "TTFT",
             _("The request waited in a queue."),
-            joined(_queue_words(known), parts.where("queue_ms"), by=""),
+            joined(_queue_words(medians), parts.where("queue_ms"), by=""),
             _("Measure while nobody else uses the server."),
         )
 
 
-def _queue_words(known: Sequence[float]) -> str:
+def _queue_words(medians: Sequence[float]) -> str:
     return _(
         "{queue_ms} of {ttft_ms} ms passed in the server's queue",
-        queue_ms=format_number(known[1]),
-        ttft_ms=format_number(known[0]),
+        queue_ms=format_number(medians[1]),
+        ttft_ms=format_number(medians[0]),
     )
 
 
-def _others(seen: Evidence, parts: Parts) -> Iterator[Limit]:
-    """Of several streams, by what the others did while one waited: their prompts were processed, or their answers
+def _several_streams(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
+    """Explains several streams by what the others did while one waited: their prompts were processed, or their answers
     held the slots. A lone stream may have been slow for reasons of its own."""
-    alone, queued = _parts(seen.usable_alone), parts.medians("queue_ms")
-    wait = middle(waits(seen.rounds, alone.ttft_ms if alone else None))
+    alone, queue_medians = _parts(evidence.usable_alone), parts.medians("queue_ms")
+    wait = median_wait(waits(evidence.rounds, alone.ttft_ms if alone else None))
     is_slower = alone is None or parts.ttft_ms > (1 + NOTABLE) * alone.ttft_ms + NEGLIGIBLE_MS
-    at_once = plural(seen.streams, "stream")
+    at_once = plural(evidence.streams, "stream")
     if (
         wait is not None
         and is_slower
@@ -207,28 +219,28 @@ def _others(seen: Evidence, parts: Parts) -> Iterator[Limit]:
             "TTFT",
             _("The prompts of this run's own other streams take the time."),
             prefill_words(wait, at_once),
-            prompts_remedy(engine_of(seen.engine)),
+            prompts_remedy(engine_of(evidence.engine)),
         )
         return
-    usual = alone.medians("rest_ms") if alone else None
-    if queued is not None and queued[1] > NOTABLE * queued[0]:
-        evidence = joined(_queue_words(queued), parts.where("queue_ms"), by="")
+    alone_medians = alone.medians("rest_ms") if alone else None
+    if queue_medians is not None and queue_medians[1] > NOTABLE * queue_medians[0]:
+        evidence_text = joined(_queue_words(queue_medians), parts.where("queue_ms"), by="")
     elif alone is not None and is_slower:
-        evidence = _(
+        evidence_text = _(
             "{ttft_ms} ms instead of the {alone_ms} ms of a lone stream",
             ttft_ms=format_number(parts.ttft_ms),
             alone_ms=format_number(alone.ttft_ms),
         )
-    elif wait is not None and _is_notable(wait.slot_ms - (usual[1] if usual else 0.0), wait.ttft_ms):
-        evidence = _rest(wait.slot_ms, wait.ttft_ms)
+    elif wait is not None and _is_notable(wait.slot_ms - (alone_medians[1] if alone_medians else 0.0), wait.ttft_ms):
+        evidence_text = _rest(wait.slot_ms, wait.ttft_ms)
     else:
         return
     yield Limit(
         "queue",
         "TTFT",
         _("Requests wait for each other."),
-        _("{evidence}, with {streams} at once", evidence=evidence, streams=at_once),
-        slots_remedy(engine_of(seen.engine)),
+        _("{evidence}, with {streams} at once", evidence=evidence_text, streams=at_once),
+        slots_remedy(engine_of(evidence.engine)),
     )
 
 
@@ -244,26 +256,26 @@ def _rest(rest_ms: float, ttft_ms: float) -> str:
     )
 
 
-def _outside(seen: Evidence, parts: Parts) -> Iterator[Limit]:
-    """Of a lone stream: several ones wait for each other."""
-    known = parts.medians("rest_ms") if seen.streams == 1 else None
-    if known is not None and _is_notable(known[1], known[0]):
+def _outside(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
+    """Time of a lone stream beside its prompt; several streams wait for each other instead."""
+    medians = parts.medians("rest_ms") if evidence.streams == 1 else None
+    if medians is not None and _is_notable(medians[1], medians[0]):
         yield Limit(
             "outside",
             "TTFT",
             _("Something beside the prompt's processing takes the time."),
-            joined(_rest(known[1], known[0]), parts.where("rest_ms"), by=""),
+            joined(_rest(medians[1], medians[0]), parts.where("rest_ms"), by=""),
             _("Measure on the server's own machine and without a proxy, to see what remains."),
         )
 
 
-def _prompt(seen: Evidence, parts: Parts) -> Iterator[Limit]:
-    known, with_tokens = parts.medians("prompt_ms"), parts.medians("prompt_ms", "prompt_tokens")
-    if known is None or known[1] <= MOSTLY * known[0]:
+def _prompt(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
+    medians, medians_with_tokens = parts.medians("prompt_ms"), parts.medians("prompt_ms", "prompt_tokens")
+    if medians is None or medians[1] <= MOSTLY * medians[0]:
         return
-    if with_tokens is not None and with_tokens[2]:
-        ttft_ms, prompt_ms, tokens = with_tokens
-        evidence = _(
+    if medians_with_tokens is not None and medians_with_tokens[2]:
+        ttft_ms, prompt_ms, tokens = medians_with_tokens
+        evidence_text = _(
             "{prompt_ms} of {ttft_ms} ms for {tokens:,.0f} prompt tokens",
             tokens=tokens,
             prompt_ms=format_number(prompt_ms),
@@ -271,21 +283,28 @@ def _prompt(seen: Evidence, parts: Parts) -> Iterator[Limit]:
         )
         where = parts.where("prompt_ms", "prompt_tokens")
     else:
-        evidence = _("{prompt_ms} of {ttft_ms} ms", prompt_ms=format_number(known[1]), ttft_ms=format_number(known[0]))
+        evidence_text = _(
+            "{prompt_ms} of {ttft_ms} ms", prompt_ms=format_number(medians[1]), ttft_ms=format_number(medians[0])
+        )
         where = parts.where("prompt_ms")
     remedy = _("Send shorter prompts, or begin them alike so that the prompt cache helps.")
     share = usual = ""
-    roof = seen.roof
+    ceiling = evidence.ceiling
     # the speed is of all samples, so it goes with the times of all alone
-    if roof is not None and roof.prefill is not None and roof.prefill_share is not None and parts.are_all("prompt_ms"):
-        binds = _("compute") if roof.prefill.bound == "compute" else _("memory bandwidth")
+    if (
+        ceiling is not None
+        and ceiling.prefill is not None
+        and ceiling.prefill_share is not None
+        and parts.are_all("prompt_ms")
+    ):
+        binds = _("compute") if ceiling.prefill.bound == "compute" else _("memory bandwidth")
         share = _(
             ", {share} % of the prefill ceiling, which {binds} sets",
-            share=format_number(roof.prefill_share * 100),
+            share=format_number(ceiling.prefill_share * 100),
             binds=binds,
         )
-        group = prefill_peers(seen.placement, built_in()) if seen.placement else None
-        if group and is_slow_prefill(roof.prefill_share, group):
+        group = prefill_peers(evidence.placement, built_in()) if evidence.placement else None
+        if group and is_slow_prefill(ceiling.prefill_share, group):
             usual = _("; {usual}", usual=describe(group))
             remedy = _(
                 "Such hardware usually does much better: try larger batches of the prompt (llama.cpp: `-ub`), flash "
@@ -295,20 +314,20 @@ def _prompt(seen: Evidence, parts: Parts) -> Iterator[Limit]:
         "prompt",
         "TTFT",
         _("The prompt's length: its processing is most of the time."),
-        joined(evidence, where, share, usual, by=""),
+        joined(evidence_text, where, share, usual, by=""),
         remedy,
     )
 
 
 def _cache(reused: Sequence[Sample]) -> Iterator[Limit]:
-    """By the server's own count; where it does not tell, nothing is known."""
-    told = [
+    """The prompt cache missed by the server's own count; where it does not tell, nothing is known."""
+    token_pairs = [
         (cached, total)
         for sample in reused
         if (cached := sample.trace.cached_tokens) is not None and (total := sample.trace.prompt_tokens)
     ]
-    missed = [(cached, total) for cached, total in told if cached < MISSED * total]
-    if missed:
+    missed_pairs = [(cached, total) for cached, total in token_pairs if cached < MISSED * total]
+    if missed_pairs:
         yield Limit(
             "cache",
             "TTFT",
@@ -316,10 +335,10 @@ def _cache(reused: Sequence[Sample]) -> Iterator[Limit]:
             _(
                 "{cached:,.0f} of {total:,.0f} tokens came from the cache, in {samples} of {reused} that repeated "
                 "a prompt",
-                cached=median(cached for cached, _total in missed),
-                total=median(total for _cached, total in missed),
-                samples=plural(len(missed), "sample"),
-                reused=len(told),
+                cached=median(cached for cached, _total in missed_pairs),
+                total=median(total for _cached, total in missed_pairs),
+                samples=plural(len(missed_pairs), "sample"),
+                reused=len(token_pairs),
             ),
             _("Turn prompt caching on in the server, or give it room for more prompts."),
         )

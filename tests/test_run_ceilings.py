@@ -20,12 +20,12 @@ from app.db.tables import FULL_GEOMETRY, BandwidthProbe, Config, Machine, Measur
 from app.hardware.catalogue import built_in
 from app.metrics import headline_metrics
 from app.results.ceiling import (
-    Insight,
+    DecodeAnalysis,
     Placement,
     RunCeiling,
     Unknown,
+    analyze_decode,
     flag_above_ceiling,
-    insight,
     resolve_placement,
     run_ceiling,
     run_ceilings,
@@ -34,20 +34,20 @@ from app.results.hardware import hardware_of, refreeze
 from app.results.speculation import Drafts
 from app.schemas.run_document import run_document
 from tests.ceiling.models import MODELS
-from tests.roofs import GEOMETRY, POINT, RAM, card, found, measured
+from tests.ceilings import GEOMETRY, POINT, RAM, card, measured, placement_of
 from tests.seed import seed
 from tests.traces import figures, sample, stream, trace
 
 KV_PER_TOKEN = 10 * 2000 * 2
 
 
-def ceiling(held: Sequence[MachineDevice], **settings: Any) -> tuple[float, Placement]:
+def ceiling(devices: Sequence[MachineDevice], **settings: Any) -> tuple[float, Placement]:
     """Decode at 576 tokens, without its KV cache for round numbers, and what it stands on."""
-    stands = found(held, **{"kv_type_k": "f16", "kv_type_v": "f16", **settings})
-    assert isinstance(stands, Placement)
-    (roof,) = run_ceilings(stands, [measured("decode_tokens_per_s", 5.0)])
-    assert roof.step.n_bytes == 10_000_000_000 + 576 * KV_PER_TOKEN
-    return roof.decode.tokens_per_s * roof.step.n_bytes / 1e9, stands
+    placement = placement_of(devices, **{"kv_type_k": "f16", "kv_type_v": "f16", **settings})
+    assert isinstance(placement, Placement)
+    (point_ceiling,) = run_ceilings(placement, [measured("decode_tokens_per_s", 5.0)])
+    assert point_ceiling.step.n_bytes == 10_000_000_000 + 576 * KV_PER_TOKEN
+    return point_ceiling.decode.tokens_per_s * point_ceiling.step.n_bytes / 1e9, placement
 
 
 @pytest.mark.parametrize("settings", [{"cards": 0}, {"gpu_layers": 0}, {"cards": 1, "gpu_layers": 0}])
@@ -65,15 +65,15 @@ def test_equal_cards_in_series_are_as_fast_as_one() -> None:
 
 @pytest.mark.parametrize("mode", ["tensor", "row"])
 def test_cards_in_parallel_add_up(mode: str) -> None:
-    value, stands = ceiling([RAM, card(count=2)], cards=2, split_mode=mode)
+    value, placement = ceiling([RAM, card(count=2)], cards=2, split_mode=mode)
     assert value == pytest.approx(2000)
-    assert stands.split is Split.TENSOR
+    assert placement.split is Split.TENSOR
 
 
 def test_unequal_cards_in_series_take_shares_by_their_memory() -> None:
-    value, stands = ceiling([RAM, card(1000e9, memory=24), card(500e9, memory=8)], cards=2)
+    value, placement = ceiling([RAM, card(1000e9, memory=24), card(500e9, memory=8)], cards=2)
     assert value == pytest.approx(1 / (0.75 / 1000 + 0.25 / 500))
-    assert "the split mode is not stated, so a split by layers is taken" in stands.assumptions
+    assert "the split mode is not stated, so a split by layers is taken" in placement.assumptions
 
 
 @pytest.mark.parametrize(
@@ -89,79 +89,79 @@ def test_unequal_cards_in_series_take_shares_by_their_memory() -> None:
 )
 def test_a_split_that_is_not_stated_is_the_engines_habit(engine: str, settings: dict[str, Any], split: Split) -> None:
     config = Config(server_id=1, model_id=1, engine=engine, settings={"cards": 2, **settings}, fingerprint="f")
-    stands = resolve_placement([RAM, card(count=2)], config, KnownGeometry(GEOMETRY))
-    assert isinstance(stands, Placement)
-    assert stands.split is split
-    said = [sentence for sentence in stands.assumptions if sentence.startswith("the split mode is not stated")]
-    assert len(said) == (0 if settings else 1)
-    assert all(("the habit of" in sentence) == (split is Split.TENSOR) for sentence in said)
+    placement = resolve_placement([RAM, card(count=2)], config, KnownGeometry(GEOMETRY))
+    assert isinstance(placement, Placement)
+    assert placement.split is split
+    sentences = [sentence for sentence in placement.assumptions if sentence.startswith("the split mode is not stated")]
+    assert len(sentences) == (0 if settings else 1)
+    assert all(("the habit of" in sentence) == (split is Split.TENSOR) for sentence in sentences)
 
 
 def test_one_card_has_no_habit() -> None:
     config = Config(server_id=1, model_id=1, engine="vllm", settings={"cards": 1}, fingerprint="f")
-    stands = resolve_placement([card()], config, KnownGeometry(GEOMETRY))
-    assert isinstance(stands, Placement)
-    assert not any("split" in sentence for sentence in stands.assumptions)
+    placement = resolve_placement([card()], config, KnownGeometry(GEOMETRY))
+    assert isinstance(placement, Placement)
+    assert not any("split" in sentence for sentence in placement.assumptions)
 
 
 def test_a_processor_whose_peak_was_typed_has_a_prefill_ceiling() -> None:
-    stands, without = found([replace(RAM, compute_flops_per_s=2e12)]), found([RAM])
-    assert isinstance(stands, Placement)
+    placement, without = placement_of([replace(RAM, compute_flops_per_s=2e12)]), placement_of([RAM])
+    assert isinstance(placement, Placement)
     assert isinstance(without, Placement)
     triple = [measured("prefill_tokens_per_s", 50.0), measured("decode_tokens_per_s", 4.0)]
-    (roof,), (bare,) = run_ceilings(stands, triple), run_ceilings(without, triple)
-    assert roof.prefill is not None
-    assert roof.mfu == pytest.approx(50.0 / POINT.prompt_tokens * roof.prefill.flops / 2e12)
-    assert roof.prefill.tokens_per_s <= POINT.prompt_tokens / (roof.prefill.flops / 2e12) * (1 + 1e-9)
-    assert "the peak compute of the processor, 2.00 TFLOP/s, was typed" in roof.assumptions
+    (point_ceiling,), (bare,) = run_ceilings(placement, triple), run_ceilings(without, triple)
+    assert point_ceiling.prefill is not None
+    assert point_ceiling.mfu == pytest.approx(50.0 / POINT.prompt_tokens * point_ceiling.prefill.flops / 2e12)
+    assert point_ceiling.prefill.tokens_per_s <= POINT.prompt_tokens / (point_ceiling.prefill.flops / 2e12) * (1 + 1e-9)
+    assert "the peak compute of the processor, 2.00 TFLOP/s, was typed" in point_ceiling.assumptions
     assert (bare.prefill, bare.mfu) == (None, None)
     assert "The peak compute of the processor is unknown" in bare.why_no_prefill
 
 
 def test_both_peaks_are_named() -> None:
-    both = replace(card(peak=71e12), fastest_flops_per_s=142e12)
-    stands = found([both])
-    assert isinstance(stands, Placement)
-    assert stands.device_shares[0].device.peak_flops == 142e12
+    two_peaks = replace(card(peak=71e12), fastest_flops_per_s=142e12)
+    placement = placement_of([two_peaks])
+    assert isinstance(placement, Placement)
+    assert placement.device_shares[0].device.peak_flops == 142e12
     assert (
         "computing on Card is taken at its fastest usable path, 142 TFLOP/s; FP16 with FP32 accumulate reaches 71.0"
-        in stands.assumptions
+        in placement.assumptions
     )
 
 
 def test_drafted_tokens_raise_the_ceiling() -> None:
-    stands = found([RAM])
-    assert isinstance(stands, Placement)
+    placement = placement_of([RAM])
+    assert isinstance(placement, Placement)
     numbers = [measured("decode_tokens_per_s", 12.0)]
-    (plain,) = run_ceilings(stands, numbers)
-    (roof,) = run_ceilings(stands, numbers, {POINT: Drafts(drafted=300, accepted=150, decoded=250)})
-    assert roof.decode.tokens_per_s == pytest.approx(2.5 * plain.decode.tokens_per_s)
-    assert roof.decode.words.endswith(" = (1 + 1.50) x 50.0 GB/s / 10.0 GB")
-    assert roof.steps_per_s == pytest.approx(12 / 2.5)
+    (plain,) = run_ceilings(placement, numbers)
+    (point_ceiling,) = run_ceilings(placement, numbers, {POINT: Drafts(drafted=300, accepted=150, decoded=250)})
+    assert point_ceiling.decode.tokens_per_s == pytest.approx(2.5 * plain.decode.tokens_per_s)
+    assert point_ceiling.decode.words.endswith(" = (1 + 1.50) x 50.0 GB/s / 10.0 GB")
+    assert point_ceiling.steps_per_s == pytest.approx(12 / 2.5)
     assert plain.mbu is not None
     assert plain.mbu > 1
     assert any("speculative decoding may be on" in reason for reason in plain.above)
-    assert roof.mbu is not None
-    assert roof.mbu < 1
+    assert point_ceiling.mbu is not None
+    assert point_ceiling.mbu < 1
     assert any(
         sentence.startswith("speculative decoding: on average 1.50 of 3.00 drafted tokens")
-        for sentence in roof.assumptions
+        for sentence in point_ceiling.assumptions
     )
 
 
 def test_a_server_that_drafted_nothing_rules_speculation_out() -> None:
-    stands = found([RAM])
-    assert isinstance(stands, Placement)
-    (roof,) = run_ceilings(stands, [measured("decode_tokens_per_s", 50.0)], {POINT: Drafts(0, 0, 250)})
-    assert roof.above
-    assert not any("speculative" in reason for reason in roof.above)
+    placement = placement_of([RAM])
+    assert isinstance(placement, Placement)
+    (point_ceiling,) = run_ceilings(placement, [measured("decode_tokens_per_s", 50.0)], {POINT: Drafts(0, 0, 250)})
+    assert point_ceiling.above
+    assert not any("speculative" in reason for reason in point_ceiling.above)
 
 
 def test_more_than_drafts_explain_is_still_explained() -> None:
-    stands = found([RAM])
-    assert isinstance(stands, Placement)
-    (roof,) = run_ceilings(stands, [measured("decode_tokens_per_s", 50.0)], {POINT: Drafts(300, 150, 250)})
-    assert any("speculative decoding may have accepted more" in reason for reason in roof.above)
+    placement = placement_of([RAM])
+    assert isinstance(placement, Placement)
+    (point_ceiling,) = run_ceilings(placement, [measured("decode_tokens_per_s", 50.0)], {POINT: Drafts(300, 150, 250)})
+    assert any("speculative decoding may have accepted more" in reason for reason in point_ceiling.above)
 
 
 def test_fewer_cards_than_there_are_are_the_fastest() -> None:
@@ -170,22 +170,22 @@ def test_fewer_cards_than_there_are_are_the_fastest() -> None:
 
 
 def test_cards_not_stated_are_all_taken_and_said() -> None:
-    value, stands = ceiling([RAM, card(count=2)], split_mode="tensor")
+    value, placement = ceiling([RAM, card(count=2)], split_mode="tensor")
     assert value == pytest.approx(2000)
-    assert "the number of GPUs is not stated, so all of the machine's are taken" in stands.assumptions
+    assert "the number of GPUs is not stated, so all of the machine's are taken" in placement.assumptions
 
 
 def test_layers_in_memory_add_their_time() -> None:
-    value, stands = ceiling([RAM, card()], gpu_layers=4)
+    value, placement = ceiling([RAM, card()], gpu_layers=4)
     kv = 576 * KV_PER_TOKEN
     in_ram = (9e9 + kv) * 0.7  # three layers and the head on the card read less from memory than four layers do
     assert value == pytest.approx((10e9 + kv) / 1e9 / ((10e9 + kv - in_ram) / 1000e9 + in_ram / 50e9))
-    assert [device_share.is_ram for device_share in stands.device_shares] == [False, True]
+    assert [device_share.is_ram for device_share in placement.device_shares] == [False, True]
     assert ceiling([RAM, card()], gpu_layers=99)[0] == pytest.approx(1000)
 
 
 @pytest.mark.parametrize(
-    ("held", "settings", "about", "said"),
+    ("devices", "settings", "about", "reason"),
     [
         ([MachineDevice("Memory", "ram", 1, None, [])], {}, "machine", "The bandwidth of the machine's memory"),
         ([RAM, card(None)], {}, "machine", "The bandwidth of the machine's Card is unknown."),
@@ -193,23 +193,23 @@ def test_layers_in_memory_add_their_time() -> None:
     ],
 )
 def test_why_there_is_no_ceiling(
-    held: Sequence[MachineDevice], settings: dict[str, Any], about: str, said: str
+    devices: Sequence[MachineDevice], settings: dict[str, Any], about: str, reason: str
 ) -> None:
-    unknown = found(held, **settings)
+    unknown = placement_of(devices, **settings)
     assert isinstance(unknown, Unknown)
     assert unknown.about == about
-    assert said in unknown.reason
+    assert reason in unknown.reason
     assert unknown.remedy
 
 
 def test_totals_alone_make_no_ceiling() -> None:
-    unknown = found([RAM], geometry=None)
+    unknown = placement_of([RAM], geometry=None)
     assert isinstance(unknown, Unknown)
     assert unknown.about == "model"
 
 
 @pytest.mark.parametrize(
-    ("k", "v", "counted", "said"),
+    ("k", "v", "kv_types", "assumptions"),
     [
         ("q8_0", None, "q8_0/f16", ["the type of the KV cache is not stated, so f16 is counted"]),
         ("int8", " INT8", "int8", []),
@@ -225,60 +225,62 @@ def test_totals_alone_make_no_ceiling() -> None:
          ["the size of a KV cache of type turbo9 is unknown, so it is left out of the bytes"]),
     ],
 )  # fmt: skip
-def test_a_kv_type_never_counts_more_than_it_must(k: str, v: str | None, counted: str, said: list[str]) -> None:
-    stands = found([RAM], kv_type_k=k, kv_type_v=v)
-    assert isinstance(stands, Placement)
-    assert str(stands.kv) == counted
-    assert [sentence for sentence in stands.assumptions if "KV cache" in sentence] == said
+def test_a_kv_type_never_counts_more_than_it_must(k: str, v: str | None, kv_types: str, assumptions: list[str]) -> None:
+    placement = placement_of([RAM], kv_type_k=k, kv_type_v=v)
+    assert isinstance(placement, Placement)
+    assert str(placement.kv) == kv_types
+    assert [sentence for sentence in placement.assumptions if "KV cache" in sentence] == assumptions
 
 
 def test_shares_are_not_clamped_and_explained() -> None:
-    stands = found([RAM, card(peak=100e12)])
-    assert isinstance(stands, Placement)
+    placement = placement_of([RAM, card(peak=100e12)])
+    assert isinstance(placement, Placement)
     numbers = [measured("decode_tokens_per_s", 150.0), measured("prefill_tokens_per_s", 2000.0)]
-    (roof,) = run_ceilings(stands, numbers)
-    assert roof.mbu is not None
-    assert roof.mbu == pytest.approx(150 / roof.decode.tokens_per_s)
-    assert roof.mbu > 1
-    assert "the bandwidth assumed for this machine is too low" in roof.above
-    assert roof.prefill is not None
-    assert roof.mfu == pytest.approx(2000 / 512 * roof.prefill.flops / 100e12)
+    (point_ceiling,) = run_ceilings(placement, numbers)
+    assert point_ceiling.mbu is not None
+    assert point_ceiling.mbu == pytest.approx(150 / point_ceiling.decode.tokens_per_s)
+    assert point_ceiling.mbu > 1
+    assert "the bandwidth assumed for this machine is too low" in point_ceiling.above
+    assert point_ceiling.prefill is not None
+    assert point_ceiling.mfu == pytest.approx(2000 / 512 * point_ceiling.prefill.flops / 100e12)
 
 
 def test_a_model_that_fits_the_cache_is_told_so() -> None:
     tiny = Geometry(Source.GGUF, "tiny", Weights(Part(250_000_000, 200_000_000)), ())
-    stands = found([RAM], geometry=tiny)
-    assert isinstance(stands, Placement)
-    (roof,) = run_ceilings(stands, [measured("decode_tokens_per_s", 100.0)])
-    assert roof.cache is not None
-    assert roof.cache.startswith("cache may help")
+    placement = placement_of([RAM], geometry=tiny)
+    assert isinstance(placement, Placement)
+    (point_ceiling,) = run_ceilings(placement, [measured("decode_tokens_per_s", 100.0)])
+    assert point_ceiling.cache is not None
+    assert point_ceiling.cache.startswith("cache may help")
 
 
 def test_several_streams_are_held_against_the_ceiling_by_the_throughput_of_their_rounds() -> None:
     """Not by one stream's speed times their number: 50 tok/s each are not 200 tok/s where their prompts take time."""
-    stands, point = found([RAM]), Workload(512, 128, concurrency=4)
-    assert isinstance(stands, Placement)
+    placement, point = placement_of([RAM]), Workload(512, 128, concurrency=4)
+    assert isinstance(placement, Placement)
     streams = [measured("decode_tokens_per_s", 50.0, point), measured("output_tokens_per_s", 46.7, point)]
-    (roof,) = run_ceilings(stands, streams)
-    assert roof.decode_tokens_per_s == 46.7
-    assert roof.step.batch == 4
-    assert roof.mbu == pytest.approx(46.7 / roof.decode.tokens_per_s)
-    (unknown,) = run_ceilings(stands, streams[:1])
+    (point_ceiling,) = run_ceilings(placement, streams)
+    assert point_ceiling.decode_tokens_per_s == 46.7
+    assert point_ceiling.step.batch == 4
+    assert point_ceiling.mbu == pytest.approx(46.7 / point_ceiling.decode.tokens_per_s)
+    (unknown,) = run_ceilings(placement, streams[:1])
     assert (unknown.decode_tokens_per_s, unknown.mbu, unknown.above) == (None, None, ())
     # of a lone stream it is the decode speed, which holds no prompt
     alone = [measured("decode_tokens_per_s", 4.0), measured("output_tokens_per_s", 3.0)]
-    assert run_ceilings(stands, alone)[0].decode_tokens_per_s == 4.0
+    assert run_ceilings(placement, alone)[0].decode_tokens_per_s == 4.0
 
 
 @pytest.mark.parametrize(("parallel", "together"), [(1, 1), (2, 2), (4, 4), (8, 4), (0, 4), (None, 4)])
 def test_streams_beyond_the_servers_slots_take_turns(parallel: int | None, together: int) -> None:
     """Four in turns share no reading: their throughput stands under the ceiling of as many as there are slots."""
-    stands = found([RAM], parallel=parallel)
-    assert isinstance(stands, Placement)
-    (roof,) = run_ceilings(stands, [measured("output_tokens_per_s", 4.0, point=Workload(512, 128, concurrency=4))])
-    assert (roof.step.batch, roof.decode_tokens_per_s) == (together, 4.0)
-    lone = run_ceilings(stands, [measured("decode_tokens_per_s", 4.0, point=Workload(512, 128))])[0]
-    assert (roof.mbu == lone.mbu) is (together == 1)
+    placement = placement_of([RAM], parallel=parallel)
+    assert isinstance(placement, Placement)
+    (point_ceiling,) = run_ceilings(
+        placement, [measured("output_tokens_per_s", 4.0, point=Workload(512, 128, concurrency=4))]
+    )
+    assert (point_ceiling.step.batch, point_ceiling.decode_tokens_per_s) == (together, 4.0)
+    lone = run_ceilings(placement, [measured("decode_tokens_per_s", 4.0, point=Workload(512, 128))])[0]
+    assert (point_ceiling.mbu == lone.mbu) is (together == 1)
 
 
 def test_the_document_and_its_text(database: Database) -> None:
@@ -312,26 +314,26 @@ def test_the_measured_bandwidth_outranks_and_unknown_is_said(database: Database)
             )
         )
     with database.read() as session:
-        known = run_document(session, public_id)["points"][0]["ceiling"]
-    assert [each["bandwidth_source"] for each in known["devices"]] == ["measured"]
+        ceiling_document = run_document(session, public_id)["points"][0]["ceiling"]
+    assert [device["bandwidth_source"] for device in ceiling_document["devices"]] == ["measured"]
 
 
 # --- where the time goes ---------------------------------------------------------------------------------------------
 
 
-def explained(database: Database, public_id: str) -> Insight:
+def explained(database: Database, public_id: str) -> DecodeAnalysis:
     with database.read() as session:
         run = runs.run(session, public_id)
         assert run.id is not None
         _, _, config, model = runs.circumstances(session, run)
-        roof = run_ceiling(
+        ceiling_of_run = run_ceiling(
             session, run, config, model, hardware_of(session, run), measurements.measurements_of(session, run.id)
         )
-        assert isinstance(roof, RunCeiling)
+        assert isinstance(ceiling_of_run, RunCeiling)
         assert config is not None
-        found = insight(session, run, config, roof, roof.points[0])
-    assert found is not None
-    return found
+        analysis = analyze_decode(session, run, config, ceiling_of_run, ceiling_of_run.points[0])
+    assert analysis is not None
+    return analysis
 
 
 def copy_to(database: Database, model: Model, decode: float) -> None:
@@ -372,12 +374,12 @@ def first_run(database: Database) -> str:
 
 
 def test_the_parts_of_a_token_add_up(database: Database, first_run: str) -> None:
-    found = explained(database, first_run)
-    (top,) = found.reached
-    assert top.decode_tokens_per_s is not None
-    assert sum(share.ms for share in found.waterfall) == pytest.approx(1000 / top.decode_tokens_per_s)
-    assert [share.key for share in found.waterfall] == ["weights", "kv", "loss"]
-    assert found.fit_words[0].startswith("A run of another model or quantization")
+    analysis = explained(database, first_run)
+    (point_ceiling,) = analysis.measured_points
+    assert point_ceiling.decode_tokens_per_s is not None
+    assert sum(share.ms for share in analysis.waterfall) == pytest.approx(1000 / point_ceiling.decode_tokens_per_s)
+    assert [share.key for share in analysis.waterfall] == ["weights", "kv", "loss"]
+    assert analysis.fit_words[0].startswith("A run of another model or quantization")
 
 
 @pytest.mark.parametrize("split", [{"split_mode": "layer"}, {"split_mode": "tensor"}, {"gpu_layers": 12}])
@@ -395,21 +397,21 @@ def test_unlike_devices_are_explained_as_what_they_are_worth_together(
         config = session.get_one(Config, run.config_id)
         config.settings = split
         session.add(config)
-    told = explained(database, first_run)
+    analysis = explained(database, first_run)
     with database.read() as session:
-        found = run_document(session, first_run)["points"][0]
-    reading = sum(part.ms for part in told.waterfall if part.key in ("weights", "kv", "state"))
-    assert reading == pytest.approx(1000 / found["ceiling"]["decode_tokens_per_s"])
-    assert [each.change for each in told.advice][-1] not in ("RTX 3090", "RTX 4070")
+        point = run_document(session, first_run)["points"][0]
+    reading = sum(part.ms for part in analysis.waterfall if part.key in ("weights", "kv", "state"))
+    assert reading == pytest.approx(1000 / point["ceiling"]["decode_tokens_per_s"])
+    assert [advice.change for advice in analysis.advice][-1] not in ("RTX 3090", "RTX 4070")
 
 
 def test_two_runs_tell_the_fixed_cost_of_a_layer(database: Database, first_run: str) -> None:
     smaller = from_config(MODELS["Qwen3-30B-A3B"], 4.85)
     model = Model(name="smaller", geometry={FULL_GEOMETRY: smaller.to_json()}, geometry_sha256="s")
     copy_to(database, model, 66.0)
-    found = explained(database, first_run)
-    assert [share.key for share in found.waterfall] == ["weights", "kv", "layers", "loss"]
-    assert found.fit_words[0] == "The fixed cost of a layer comes from this run and that of smaller."
+    analysis = explained(database, first_run)
+    assert [share.key for share in analysis.waterfall] == ["weights", "kv", "layers", "loss"]
+    assert analysis.fit_words[0] == "The fixed cost of a layer comes from this run and that of smaller."
 
 
 def test_the_same_weights_twice_tell_nothing(database: Database, first_run: str) -> None:
@@ -419,11 +421,11 @@ def test_the_same_weights_twice_tell_nothing(database: Database, first_run: str)
 
 
 def test_advice_names_devices_that_hold_the_model_and_are_faster(database: Database, first_run: str) -> None:
-    found = explained(database, first_run)
-    assert [each.change for each in found.advice][:2] == ["Q6_K weights", "q8_0 KV cache"]
-    others = [built_in().find(each.change).device for each in found.advice[2:]]
-    assert len(others) == 3
-    for device in others:
+    analysis = explained(database, first_run)
+    assert [advice.change for advice in analysis.advice][:2] == ["Q6_K weights", "q8_0 KV cache"]
+    devices = [built_in().find(advice.change).device for advice in analysis.advice[2:]]
+    assert len(devices) == 3
+    for device in devices:
         assert device is not None
         assert device.bandwidth_bytes_per_s > 1.5 * 256e9
         assert (device.memory_bytes or 0) > 32e9
@@ -442,19 +444,19 @@ def test_nothing_measured_is_nothing_explained(database: Database, first_run: st
     with database.read() as session:
         run = runs.run(session, first_run)
         _, _, config, model = runs.circumstances(session, run)
-        roof = run_ceiling(
+        ceiling_of_run = run_ceiling(
             session, run, config, model, hardware_of(session, run), measurements.measurements_of(session, 1)
         )
-        assert isinstance(roof, RunCeiling)
+        assert isinstance(ceiling_of_run, RunCeiling)
         assert config is not None
-        assert insight(session, run, config, roof, roof.points[0]) is None
+        assert analyze_decode(session, run, config, ceiling_of_run, ceiling_of_run.points[0]) is None
 
 
 def test_a_sample_beyond_twice_the_ceiling_is_implausible_once_a_ceiling_is_known() -> None:
-    stands = found([card()], kv_type_k="f16", kv_type_v="f16")
-    assert isinstance(stands, Placement)
-    roof = RunCeiling(stands, run_ceilings(stands, [measured("decode_tokens_per_s", 5.0)]))
-    limit = roof.points[0].decode.tokens_per_s
+    placement = placement_of([card()], kv_type_k="f16", kv_type_v="f16")
+    assert isinstance(placement, Placement)
+    ceilings = RunCeiling(placement, run_ceilings(placement, [measured("decode_tokens_per_s", 5.0)]))
+    limit = ceilings.points[0].decode.tokens_per_s
 
     def at(share: float, **changes: Any) -> Sample:
         gap_ms = 1000 / (limit * share)
@@ -462,7 +464,7 @@ def test_a_sample_beyond_twice_the_ceiling_is_implausible_once_a_ceiling_is_know
 
     fits, beyond = at(1.9), at(2.1, flags=("early_stop",))
     elsewhere = at(2.1, point=Workload(9000, 128))
-    assert [each.flags for each in flag_above_ceiling([fits, beyond, elsewhere], roof)] == [
+    assert [flagged.flags for flagged in flag_above_ceiling([fits, beyond, elsewhere], ceilings)] == [
         (),
         ("early_stop", "implausible"),
         (),
@@ -479,15 +481,17 @@ def test_either_speed_may_be_beyond_the_ceiling(
     prefill_share: float | None, decode_share: float | None, is_beyond: bool
 ) -> None:
     """A prompt of 512 tokens in so much of the time that the ceiling allows; null where nothing is known of it."""
-    stands = found([card(peak=50e12)], kv_type_k="f16", kv_type_v="f16")
-    assert isinstance(stands, Placement)
-    roof = RunCeiling(stands, run_ceilings(stands, [measured("decode_tokens_per_s", 5.0)]))
-    top = roof.points[0]
-    assert top.prefill is not None
-    gap_ms = 1000 / (top.decode.tokens_per_s * (decode_share or 1))
+    placement = placement_of([card(peak=50e12)], kv_type_k="f16", kv_type_v="f16")
+    assert isinstance(placement, Placement)
+    ceilings = RunCeiling(placement, run_ceilings(placement, [measured("decode_tokens_per_s", 5.0)]))
+    point_ceiling = ceilings.points[0]
+    assert point_ceiling.prefill is not None
+    gap_ms = 1000 / (point_ceiling.decode.tokens_per_s * (decode_share or 1))
     server = figures(decode_ms=None, output_tokens=None, prompt_ms=None, prompt_tokens=None)
     if prefill_share is not None:
-        server = replace(server, prompt_tokens=512, prompt_ms=512_000 / (top.prefill.tokens_per_s * prefill_share))
+        server = replace(
+            server, prompt_tokens=512, prompt_ms=512_000 / (point_ceiling.prefill.tokens_per_s * prefill_share)
+        )
     events = stream(gap_ms=gap_ms, tokens=11 if decode_share else 1)
     cached = 500 if prefill_share is None else 0
     answer = sample(
@@ -495,25 +499,27 @@ def test_either_speed_may_be_beyond_the_ceiling(
     )
     assert (headline_metrics(answer)["prefill_tokens_per_s"] is None) == (prefill_share is None)
     assert headline_metrics(answer)["decode_tokens_per_s"] == (
-        None if decode_share is None else pytest.approx(top.decode.tokens_per_s * decode_share)
+        None if decode_share is None else pytest.approx(point_ceiling.decode.tokens_per_s * decode_share)
     )
-    assert [each.flags for each in flag_above_ceiling([answer], roof)] == [("implausible",) if is_beyond else ()]
-    without = RunCeiling(stands, tuple(replace(each, prefill=None) for each in roof.points))
+    assert [flagged.flags for flagged in flag_above_ceiling([answer], ceilings)] == [
+        ("implausible",) if is_beyond else ()
+    ]
+    without = RunCeiling(placement, tuple(replace(point, prefill=None) for point in ceilings.points))
     is_decode_beyond = decode_share is not None and decode_share > 2
-    assert [each.flags for each in flag_above_ceiling([answer], without)] == [
+    assert [flagged.flags for flagged in flag_above_ceiling([answer], without)] == [
         ("implausible",) if is_decode_beyond else ()
     ]
 
 
 def test_of_several_streams_no_sample_is_beyond_the_ceiling_of_all() -> None:
     """A stream of two may be faster than half of what both reach, and a sum of them is no sample's."""
-    stands = found([card()], kv_type_k="f16", kv_type_v="f16")
-    assert isinstance(stands, Placement)
+    placement = placement_of([card()], kv_type_k="f16", kv_type_v="f16")
+    assert isinstance(placement, Placement)
     points = [Workload(512, 128, streams) for streams in (1, 2, 3)]
     speeds = [measured("decode_tokens_per_s" if p.concurrency == 1 else "output_tokens_per_s", 5.0, p) for p in points]
-    roof = RunCeiling(stands, run_ceilings(stands, speeds))
+    ceilings = RunCeiling(placement, run_ceilings(placement, speeds))
     flags = []
-    for each in roof.points:
-        fast = trace(stream(gap_ms=1000 / (2.1 * each.decode.tokens_per_s)))
-        flags += [marked.flags for marked in flag_above_ceiling([sample(fast, point=each.point)], roof)]
+    for point_ceiling in ceilings.points:
+        fast = trace(stream(gap_ms=1000 / (2.1 * point_ceiling.decode.tokens_per_s)))
+        flags += [flagged.flags for flagged in flag_above_ceiling([sample(fast, point=point_ceiling.point)], ceilings)]
     assert flags == [("implausible",), (), ()]

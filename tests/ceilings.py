@@ -30,10 +30,14 @@ def card(
     return MachineDevice("Card", "accelerator", count, memory << 30, stated, peak, None, 64 << 20)
 
 
-def found(held: Sequence[MachineDevice], geometry: Geometry | None = GEOMETRY, **settings: Any) -> Placement | Unknown:
+def placement_of(
+    devices: Sequence[MachineDevice], geometry: Geometry | None = GEOMETRY, **settings: Any
+) -> Placement | Unknown:
     config = Config(server_id=1, model_id=1, engine="llama.cpp", settings=settings, fingerprint="f")
-    known = {FULL_GEOMETRY: geometry.to_json()} if geometry else {"parameters": 5, "size_bytes": 7}
-    return resolve_placement(held, config, best_geometry(Model(name="m", geometry=known, geometry_sha256=""), None))
+    model_geometry = {FULL_GEOMETRY: geometry.to_json()} if geometry else {"parameters": 5, "size_bytes": 7}
+    return resolve_placement(
+        devices, config, best_geometry(Model(name="m", geometry=model_geometry, geometry_sha256=""), None)
+    )
 
 
 def measured(metric: str, value: float, point: Workload = POINT) -> MetricResult:

@@ -40,59 +40,66 @@ ORDER = (
 
 @dataclass(frozen=True)
 class Limit:
+    """One thing that limits a result, with its evidence and what to do about it."""
+
     key: str
     """Its rule's name; see ORDER."""
     of: Literal["TTFT", "Decode"]
     sentence: str
     evidence: str
-    """With its figures, without a full stop."""
+    """The figures in words, without a full stop."""
     remedy: str
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of one point."""
+    """What was measured at one point, and what is known of the hardware there."""
 
     samples: Sequence[Sample]
-    roof: PointCeiling | None = None
+    ceiling: PointCeiling | None = None
     placement: Placement | None = None
     no_ceiling: str = ""
-    """Why there is no roof, and what to do about it."""
+    """Why there is no ceiling, and what to do about it."""
     alone: Sequence[Sample] = ()
-    """Of a point with several streams: samples of the same run and lengths with a single one."""
+    """For a point with several streams: samples of the same run and lengths with a single one."""
     cpu_load_share_before: float | None = None
-    """Of all cores of the server's machine, just before the run."""
+    """Load of all cores of the server's machine just before the run, as a share of 1."""
     on_cards_share: float | None = None
-    """Of the model, as the server says (see `ServerMetric` of the name `gpu_share`)."""
+    """Share of 1 of the model that is on cards, as the server says (see `ServerMetric` of the name `gpu_share`)."""
     engine: str = ""
     """Its key; empty where it is not known."""
 
     @cached_property
-    def taken(self) -> list[Sample]:
-        """Without warm-ups, and without those that were to find their prompt in the cache."""
+    def measured_samples(self) -> list[Sample]:
+        """Samples without warm-ups, and without those that were to find their prompt in the cache."""
         return [sample for sample in self.samples if not sample.is_warmup and not sample.reuses_cache]
 
     @cached_property
     def usable(self) -> list[Sample]:
-        return [sample for sample in self.taken if is_usable(sample)]
+        """Measured samples that a metric may be taken from."""
+        return [sample for sample in self.measured_samples if is_usable(sample)]
 
     @cached_property
     def usable_alone(self) -> list[Sample]:
+        """The usable ones among the samples of a lone stream."""
         return [sample for sample in self.alone if is_usable(sample)]
 
     @cached_property
     def reused(self) -> list[Sample]:
+        """Samples that were to find their prompt in the cache."""
         return [sample for sample in self.samples if not sample.is_warmup and sample.reuses_cache]
 
     @cached_property
     def rounds(self) -> list[list[Sample]]:
-        """Of `taken`: the first stream of each has what the sensors said."""
-        return rounds_of(self.taken)
+        """Measured samples by round; the first stream of each has what the sensors said."""
+        return rounds_of(self.measured_samples)
 
     @property
     def streams(self) -> int:
+        """Concurrency of the point."""
         return self.samples[0].point.concurrency if self.samples else 1
 
 
 def decodes(samples: Sequence[Sample]) -> list[float]:
+    """Decode speeds in tok/s of the samples that have one."""
     return [speed for sample in samples if (speed := headline_metrics(sample)["decode_tokens_per_s"])]

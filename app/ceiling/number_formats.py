@@ -1,4 +1,4 @@
-"""Number formats: ggml's block types, the types of a KV cache, and usual bits per weight."""
+"""Number formats: ggml's block types, the types of a KV cache, and the bits per weight that a label stands for."""
 
 import re
 from dataclasses import dataclass
@@ -91,7 +91,7 @@ _K_AND_V = re.compile(r"k(\d{1,2})_?v(\d{1,2})")
 
 @cache
 def kv_bits(name: str) -> float | None:
-    """Of a value of a KV cache of this type. None where the name does not tell.
+    """Returns the bits of a value of a KV cache of this type; None where the name does not tell.
 
     Of a type that is not in the table, those in its name: the scales that it may have are left out, like everything
     uncertain.
@@ -101,8 +101,8 @@ def kv_bits(name: str) -> float | None:
     """
     if name in KV_BITS:
         return KV_BITS[name]
-    if both := _K_AND_V.fullmatch(name):
-        return float(min(int(both[1]), int(both[2])))
+    if k_and_v := _K_AND_V.fullmatch(name):
+        return float(min(int(k_and_v[1]), int(k_and_v[2])))
     match = _BITS_IN_NAME.fullmatch(name)
     return float(match[1]) if match else None
 
@@ -127,9 +127,9 @@ class KvTypes:
 
     @property
     def bits(self) -> tuple[float, float]:
-        """Of a value of K and of V."""
-        if both := _K_AND_V.fullmatch(self.k if self.k == self.v else ""):
-            return float(both[1]), float(both[2])
+        """Bits of a value of K, and of V."""
+        if k_and_v := _K_AND_V.fullmatch(self.k if self.k == self.v else ""):
+            return float(k_and_v[1]), float(k_and_v[2])
         return kv_bits(self.k) or 0, kv_bits(self.v) or 0
 
     @property
@@ -159,3 +159,38 @@ class KvTypes:
         """`q8_0`, or `q8_0/f16` where K and V differ. Raises BadInput."""
         k, _, v = (part.strip() for part in text.strip().lower().partition("/"))
         return cls(k, v or k)
+
+
+# --- labels of a quantization ----------------------------------------------------------------------------------------
+
+_MIXES = {
+    "Q3_K_S": 3.5, "Q3_K_L": 4.27, "IQ2_M": 2.7, "IQ3_XS": 3.3, "IQ3_M": 3.66,
+    "Q2_K_L": 3.2, "Q4_K_L": 4.95, "Q5_K_L": 5.8, "Q6_K_L": 6.7,
+    "Q2_K_XL": 3.3, "Q3_K_XL": 4.35, "Q4_K_XL": 5.0, "Q5_K_XL": 5.85, "Q6_K_XL": 6.8, "Q8_K_XL": 9.5,
+}  # fmt: skip
+"""Labels that no block type has; those with L and XL keep some tensors larger, about as much as stated here."""
+_BITS = {**{name: 8 * size / elements for name, (elements, size) in GGML_BLOCKS.items()}, **_MIXES, **USUAL_BITS}
+_KNOWN = sorted(_BITS, key=len, reverse=True)
+_STATED = re.compile(r"(?<![\d.])(\d{1,2}(?:\.\d+)?)[ _-]?(?:bits?|bpw)(?![a-z])", re.IGNORECASE)
+"""`4-bit`, `4.25bpw`"""
+_TYPED = re.compile(r"(?<![a-z])(?:float|fp|nf|int|uint|bf|mxfp|nvfp|hqq|iq|q|w)(\d{1,2})(?!\d)", re.IGNORECASE)
+"""`int4`, `fp8`, `nf4`, `w4a16`"""
+_WIDEST = 64
+
+
+@cache
+def bits_of_label(label: str) -> float | None:
+    """About how many bits a weight has under this label; None where it does not tell.
+
+    The longest name that Roofmark knows within the label, else a number of bits that is stated, else the number of a
+    type's name. As a rule only: a real file differs.
+
+    >>> bits_of_label("Q4_K_M"), bits_of_label("UD-IQ2_XS"), bits_of_label("GPTQ-Int4"), bits_of_label("4.25bpw")
+    (4.85, 2.3125, 4.0, 4.25)
+    """
+    for name in _KNOWN:
+        if re.search(rf"(?<![A-Z0-9]){re.escape(name)}(?![A-Z0-9])", label, re.IGNORECASE):
+            return float(_BITS[name])
+    match = _STATED.search(label) or _TYPED.search(label)
+    bits = float(match[1]) if match else 0.0
+    return bits if 0 < bits <= _WIDEST else None
