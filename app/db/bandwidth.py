@@ -13,7 +13,7 @@ from app.db.database import session_memo
 from app.db.tables import BandwidthProbe, Machine, now
 from app.hardware.bandwidth import BandwidthResult, remarks
 
-REMEMBERED = 50
+MAX_PROBES_PER_MACHINE = 50
 _NEWEST_FIRST = (col(BandwidthProbe.started_at).desc(), col(BandwidthProbe.id).desc())
 
 BEING_MEASURED = N_("The memory of this machine is being measured already.")
@@ -34,26 +34,26 @@ def add_probe(session: Session, machine: Machine) -> BandwidthProbe:
     return added
 
 
-def running(session: Session, machine: Machine) -> BandwidthProbe | None:
+def running_probe(session: Session, machine: Machine) -> BandwidthProbe | None:
     found = select(BandwidthProbe).where(
         BandwidthProbe.machine_id == machine.id, col(BandwidthProbe.status) == "running"
     )
     return session.exec(found).first()
 
 
-def all_running(session: Session) -> Sequence[Machine]:
+def machines_being_probed(session: Session) -> Sequence[Machine]:
     """The machines that are being measured."""
     probed = select(BandwidthProbe.machine_id).where(BandwidthProbe.status == "running")
     return session.exec(select(Machine).where(col(Machine.id).in_(probed))).all()
 
 
-def latest(session: Session, machine: Machine) -> BandwidthProbe | None:
+def latest_probe(session: Session, machine: Machine) -> BandwidthProbe | None:
     """In whatever state."""
     newest = select(BandwidthProbe).where(BandwidthProbe.machine_id == machine.id).order_by(*_NEWEST_FIRST).limit(1)
     return session.exec(newest).first()
 
 
-def counting(session: Session, machine: Machine) -> BandwidthProbe | None:
+def effective_probe(session: Session, machine: Machine) -> BandwidthProbe | None:
     """The measurement that counts: the newest without a remark, so that one beside other work undoes no sound one."""
     found = session_memo(session, _done).get(machine.id or 0, [])
     return next((probe for probe in found if not probe.record["remarks"]), found[0] if found else None)
@@ -63,7 +63,7 @@ def _done(session: Session) -> dict[int, list[BandwidthProbe]]:
     """The newest of each machine, the newest first."""
     place = func.row_number().over(partition_by=col(BandwidthProbe.machine_id), order_by=_NEWEST_FIRST)
     done = select(col(BandwidthProbe.id), place.label("place")).where(BandwidthProbe.status == "done").subquery()
-    newest = select(done.c.id).where(done.c.place <= REMEMBERED)
+    newest = select(done.c.id).where(done.c.place <= MAX_PROBES_PER_MACHINE)
     found: dict[int, list[BandwidthProbe]] = {}
     for probe in session.exec(
         select(BandwidthProbe).where(col(BandwidthProbe.id).in_(newest)).order_by(*_NEWEST_FIRST)
@@ -72,7 +72,7 @@ def _done(session: Session) -> dict[int, list[BandwidthProbe]]:
     return found
 
 
-def say(session: Session, probe_id: int, phase: str) -> None:
+def report_phase(session: Session, probe_id: int, phase: str) -> None:
     probe = _probe(session, probe_id)
     probe.phase = phase
     session.add(probe)

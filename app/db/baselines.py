@@ -68,7 +68,7 @@ def _model_name(session: Session, run: Run) -> str | None:
     return found
 
 
-class Listed(NamedTuple):
+class PinnedBaseline(NamedTuple):
     public_id: str
     machine: str
     machine_slug: str
@@ -79,7 +79,7 @@ class Listed(NamedTuple):
     """Since then no run is compared with it."""
 
 
-def list_baselines(session: Session) -> list[Listed]:
+def list_baselines(session: Session) -> list[PinnedBaseline]:
     pinned = (Baseline.model_name, Baseline.suite_key, Run.started_at, Run.hidden_at)
     query = (
         select(Run.public_id, Machine.name, Machine.slug, *pinned)  # type: ignore[call-overload]  # typed for fewer columns
@@ -87,13 +87,13 @@ def list_baselines(session: Session) -> list[Listed]:
         .join(Machine, col(Machine.id) == col(Baseline.machine_id))
         .order_by(col(Machine.name), col(Baseline.model_name), col(Baseline.suite_key))
     )
-    return [Listed(*row) for row in session.execute(query)]
+    return [PinnedBaseline(*row) for row in session.execute(query)]
 
 
 # --- a run beside its baseline ---------------------------------------------------------------------------------------
 
 
-class Side(NamedTuple):
+class BaselineSide(NamedTuple):
     """What a verdict at a run's main point needs to know of the run."""
 
     run_id: int
@@ -112,7 +112,7 @@ class Side(NamedTuple):
     """By which the server tells it from others; None where that was not recorded."""
 
 
-def beside_baselines(session: Session, public_ids: Collection[str]) -> list[tuple[Side, Side]]:
+def baseline_pairs(session: Session, public_ids: Collection[str]) -> list[tuple[BaselineSide, BaselineSide]]:
     """Those of some runs for which a baseline is pinned: each, and its baseline."""
     pinned, pinned_config, pinned_model = aliased(Run), aliased(Config), aliased(Model)
     query = (
@@ -130,8 +130,8 @@ def beside_baselines(session: Session, public_ids: Collection[str]) -> list[tupl
         .join(pinned_model, col(pinned_model.id) == col(pinned_config.model_id))
         .where(col(Run.public_id).in_(public_ids))
     )
-    width = len(Side._fields)
-    return [(Side(*row[:width]), Side(*row[width:])) for row in session.execute(query)]
+    width = len(BaselineSide._fields)
+    return [(BaselineSide(*row[:width]), BaselineSide(*row[width:])) for row in session.execute(query)]
 
 
 def _side(table: Any, config: Any, model: Any) -> list[Any]:

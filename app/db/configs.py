@@ -94,7 +94,7 @@ def _model(session: Session, snapshot: Snapshot, geometry: Mapping[str, Any], so
     return found
 
 
-class Described(NamedTuple):
+class ConfigDescription(NamedTuple):
     """A configuration and the names of its server and machine."""
 
     server: str
@@ -108,13 +108,13 @@ class Described(NamedTuple):
         return self.frozen_fingerprint or self.snapshot.fingerprint
 
 
-def describe(session: Session, server_slugs: Collection[str] | None = None) -> Mapping[int, Described]:
+def describe(session: Session, server_slugs: Collection[str] | None = None) -> Mapping[int, ConfigDescription]:
     """Every configuration by its id, or those of some servers."""
     return _described(session, None if server_slugs is None else frozenset(server_slugs))
 
 
 @cached_query(4)
-def _described(session: Session, server_slugs: frozenset[str] | None) -> Mapping[int, Described]:
+def _described(session: Session, server_slugs: frozenset[str] | None) -> Mapping[int, ConfigDescription]:
     query = (
         select(Config, Model, Server.name, Machine.name)
         .join(Model, col(Model.id) == Config.model_id)
@@ -126,7 +126,7 @@ def _described(session: Session, server_slugs: frozenset[str] | None) -> Mapping
         query = query.where(col(Server.slug).in_(server_slugs))
     rows = session.exec(query).all()
     return {
-        config.id: Described(name, snapshot_of(config, model), machine, config.fingerprint)
+        config.id: ConfigDescription(name, snapshot_of(config, model), machine, config.fingerprint)
         for config, model, name, machine in rows
         if config.id
     }

@@ -52,7 +52,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Session]:
         with translate_db_errors(), Session(self.engine, expire_on_commit=False) as session:
-            session.info |= {**self._session_info, _REMEMBERED: {}, QUERY_CACHE: self._kept}
+            session.info |= {**self._session_info, _MEMO: {}, QUERY_CACHE: self._kept}
             if self._versions is not None:  # before anything is read, so that nothing older passes for this version
                 session.info[_VERSION] = self._versions.now()
             yield session
@@ -70,12 +70,12 @@ class Database:
             self._versions.close()
 
 
-_REMEMBERED = "remembered"
+_MEMO = "remembered"
 
 
 def session_memo(session: Session, read: Callable[..., T], *about: Hashable) -> T:
     """`read(session, *about)`, asked once in each session that only reads: nothing changes under it."""
-    memory: dict[Hashable, T] | None = session.info.get(_REMEMBERED)
+    memory: dict[Hashable, T] | None = session.info.get(_MEMO)
     if memory is None:
         return read(session, *about)
     if (read, about) not in memory:

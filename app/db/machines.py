@@ -70,20 +70,20 @@ def check_cpu_peak(flops_per_s: float | None) -> float | None:
 # --- this machine ----------------------------------------------------------------------------------------------------
 
 
-def is_here(machine: Machine) -> bool:
+def is_local_machine(machine: Machine) -> bool:
     """Whether Roofmark runs on it, as it was told; a machine of this host's name is taken for this one."""
     return this_host().name == (machine.hostname or machine.name)
 
 
-def here(session: Session) -> Machine | None:
+def local_machine(session: Session) -> Machine | None:
     """The machine that Roofmark runs on: the one that was said to be, before one that only has its name."""
-    found = [machine for machine in list_machines(session) if is_here(machine)]
+    found = [machine for machine in list_machines(session) if is_local_machine(machine)]
     return next((machine for machine in found if machine.hostname), found[0] if found else None)
 
 
-def ensure_here(session: Session) -> Machine:
+def ensure_local_machine(session: Session) -> Machine:
     """The machine that Roofmark runs on, added with what costs nothing to know unless it is there."""
-    found = here(session)
+    found = local_machine(session)
     if found is not None:
         return found
     host = this_host()
@@ -147,7 +147,7 @@ def source_words(source: str) -> str:
 
 
 @dataclass(frozen=True)
-class Stated:
+class BandwidthValue:
     """A bandwidth with where it comes from: measured, sensor, catalogue or typed."""
 
     bytes_per_s: float
@@ -175,7 +175,7 @@ class MachineDevice:
     """ram or accelerator."""
     count: int
     memory_bytes: int | None
-    bandwidths: Sequence[Stated]
+    bandwidths: Sequence[BandwidthValue]
     """The best source first: the first one counts, the others stay in sight."""
     compute_flops_per_s: float | None = None
     """Of memory: its processor's."""
@@ -202,17 +202,17 @@ def devices(session: Session, machine: Machine) -> Sequence[MachineDevice]:
 def _ram(session: Session, machine: Machine) -> MachineDevice:
     rate = machine.ram_data_rate_mt_per_s
     speed = f"{machine.ram_kind or ''}-{rate:.0f}".lstrip("-") if rate else machine.ram_kind or ""
-    measured = bandwidth.counting(session, machine)
+    measured = bandwidth.effective_probe(session, machine)
     found = []
     stated = machine.ram_bandwidth_bytes_per_s
     if stated is not None:
         note = _arithmetic(machine) if machine.ram_bandwidth_source in (SENSOR, TYPED) else ""
-        found.append(Stated(stated, machine.ram_bandwidth_source or TYPED, note))
+        found.append(BandwidthValue(stated, machine.ram_bandwidth_source or TYPED, note))
     if measured is not None and (best := measured.best_bytes_per_s) is not None:
         is_doubtful = bool(measured.record["remarks"])
         note = N_("a lower bound, in doubt") if is_doubtful else N_("a lower bound")
         says_little = is_doubtful and stated is not None and best < stated  # as other work halves it
-        found.insert(1 if says_little else 0, Stated(best, MEASURED, note, measured.finished_at))
+        found.insert(1 if says_little else 0, BandwidthValue(best, MEASURED, note, measured.finished_at))
     name = " ".join(filter(None, [MEMORY, speed]))
     return MachineDevice(
         name,
@@ -235,7 +235,7 @@ def _arithmetic(machine: Machine) -> str:
 
 def _accelerator(card: dict[str, Any]) -> MachineDevice:
     value = card.get("bandwidth_bytes_per_s")
-    stated = [Stated(value, card.get("source") or TYPED, card.get("note") or "")] if value else []
+    stated = [BandwidthValue(value, card.get("source") or TYPED, card.get("note") or "")] if value else []
     return MachineDevice(
         name=card["name"],
         kind="accelerator",

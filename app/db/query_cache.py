@@ -62,7 +62,7 @@ class CachedQuery(Generic[P, T]):
         memory: QueryCache | None = session.info.get(QUERY_CACHE)
         if memory is None:  # one that writes sees what nobody else sees yet
             return self._read(session, *args, **kwargs)
-        version, about = memory.version_of(session), _about(args, kwargs)
+        version, about = memory.version_of(session), _cache_key(args, kwargs)
         for answer in memory.known(version, self._read, about):
             return answer
         answer = self._read(session, *args, **kwargs)
@@ -72,11 +72,11 @@ class CachedQuery(Generic[P, T]):
     def known(self, session: Session, /, *args: P.args, **kwargs: P.kwargs) -> T | None:
         """The answer if it is kept."""
         memory: QueryCache | None = session.info.get(QUERY_CACHE)
-        found = memory.known(memory.version_of(session), self._read, _about(args, kwargs)) if memory else []
+        found = memory.known(memory.version_of(session), self._read, _cache_key(args, kwargs)) if memory else []
         return found[0] if found else None
 
 
-def _about(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+def _cache_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
     return i18n.language(), args, tuple(sorted(kwargs.items()))
 
 

@@ -15,7 +15,7 @@ from app.suites import Suite
 
 MAX_NOTE_CHARS = 10_000
 MAX_MODEL_CHARS = 300
-MOST_RUNS = 20
+MAX_QUEUED_AT_ONCE = 20
 """So many runs of the same can be queued at once."""
 
 
@@ -57,8 +57,10 @@ def add_run(
 
 def check_run_count(count: int) -> None:
     """Raises BadInput."""
-    if not 1 <= count <= MOST_RUNS:
-        raise BadInput(_("From 1 to {most} runs can be queued at once, not {count:,}.", most=MOST_RUNS, count=count))
+    if not 1 <= count <= MAX_QUEUED_AT_ONCE:
+        raise BadInput(
+            _("From 1 to {most} runs can be queued at once, not {count:,}.", most=MAX_QUEUED_AT_ONCE, count=count)
+        )
 
 
 def checked_note(note: str) -> str:
@@ -109,7 +111,7 @@ def finish(session: Session, run_id: int, status: str, error: str | None = None)
     return _change(session, run_id, ("running",), status=status, finished_at=now(), error=error)
 
 
-def warn(session: Session, public_id: str, sentence: str) -> None:
+def add_warning(session: Session, public_id: str, sentence: str) -> None:
     """Adds to the warnings of a run, whatever its state."""
     found = run(session, public_id)
     found.evidence = {**found.evidence, "warnings": [*found.evidence.get("warnings", ()), sentence]}
@@ -123,7 +125,7 @@ def request_cancel(session: Session, run_id: int) -> bool:
     return _change(session, run_id, ("running",), cancel_requested_at=now())
 
 
-def beat(session: Session, run_id: int, **fields: Any) -> bool:
+def record_progress(session: Session, run_id: int, **fields: Any) -> bool:
     """Records progress; False when the run is no longer running or was asked to stop."""
     alive = _change(session, run_id, ("running",), **fields)
     if not alive:
@@ -165,7 +167,7 @@ def queue_position(session: Session, run: Run) -> int:
     return session.exec(ahead).one()
 
 
-def waits_for(session: Session, run: Run) -> str:
+def wait_reason(session: Session, run: Run) -> str:
     """Why a queued run does not start yet, in one sentence."""
     if session.exec(select(machine_lock.has_running_probe(run.machine_id))).one():
         return _("Waiting until the bandwidth of this machine has been measured.")

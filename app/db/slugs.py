@@ -32,10 +32,12 @@ RESERVED = frozenset({"new", "probe", "discover", "accelerators", "devices"})
 
 def free_slug(session: Session, table: type[Machine] | type[Server], name: str) -> str:
     base = slugify(name)
-    return free(base, set(session.exec(select(table.slug).where(col(table.slug).startswith(base))).all()) | RESERVED)
+    return first_free(
+        base, set(session.exec(select(table.slug).where(col(table.slug).startswith(base))).all()) | RESERVED
+    )
 
 
-def free(base: str, taken: Collection[str]) -> str:
+def first_free(base: str, taken: Collection[str]) -> str:
     """`base`, or with the lowest number that makes it one of its own.
 
     >>> free("tower", {"tower", "tower-2"})

@@ -5,7 +5,7 @@ from sqlmodel import Session, col, func, select
 
 from app.core.errors import BadInput, NotFound
 from app.core.i18n import _
-from app.db.slugs import free, slugify
+from app.db.slugs import first_free, slugify
 from app.db.tables import Suite as SuiteRow
 from app.db.tables import now
 from app.suites import BUILT_IN, Suite, custom_suite
@@ -53,7 +53,7 @@ def save_suite(session: Session, title: str, definition: Mapping[str, Any], key:
         raise BadInput(_("The suite needs a title."))
     if (key or slugify(title)) in BUILT_IN:
         raise BadInput(_("{title!r} is the name of a built-in suite: choose another title.", title=title))
-    key = key or free(slugify(title), {*session.exec(select(SuiteRow.key)).all(), "new"})
+    key = key or first_free(slugify(title), {*session.exec(select(SuiteRow.key)).all(), "new"})
     newest = session.exec(select(func.max(SuiteRow.version)).where(SuiteRow.key == key)).one() or 0
     made = custom_suite(definition, key, title, newest + 1)
     same = session.exec(select(SuiteRow).where(SuiteRow.sha256 == made.sha256)).first()

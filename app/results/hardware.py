@@ -13,13 +13,13 @@ from sqlmodel import Session, col
 from app.core.config_settings import remote_host
 from app.core.i18n import N_, _, separator
 from app.core.units import format_bytes
-from app.db.machines import MachineDevice, Stated, device_title, devices
+from app.db.machines import BandwidthValue, MachineDevice, device_title, devices
 from app.db.query_cache import cached_query
 from app.db.tables import Config, Machine, Run
 from app.hardware.catalogue import is_same_name
 from app.results.run_filter import NOT_HIDDEN
 
-Frozen = list[dict[str, Any]]
+FrozenDevices = list[dict[str, Any]]
 """`Run.hardware`: each device as plain JSON values."""
 
 NOT_RECORDED = N_("the machine's devices were not recorded with this run, so they are taken as they are known today")
@@ -38,9 +38,9 @@ class Hardware:
     """Whether the machine is known otherwise today."""
 
 
-def freeze(session: Session, run: Run) -> Frozen:
+def freeze(session: Session, run: Run) -> FrozenDevices:
     """The devices of the run's machine as they are known now."""
-    return as_frozen(devices(session, session.get_one(Machine, run.machine_id)))
+    return freeze_devices(devices(session, session.get_one(Machine, run.machine_id)))
 
 
 def refreeze(session: Session, run: Run) -> None:
@@ -54,7 +54,7 @@ def hardware_of(session: Session, run: Run) -> Hardware:
     config = None if run.config_id is None else session.get(Config, run.config_id)
     if config is not None and remote_host(config.settings):
         return Hardware(())
-    return as_known(run.hardware, devices(session, session.get_one(Machine, run.machine_id)))
+    return resolve_hardware(run.hardware, devices(session, session.get_one(Machine, run.machine_id)))
 
 
 def gpu_share_of(evidence: Mapping[str, Any]) -> float | None:
@@ -63,31 +63,32 @@ def gpu_share_of(evidence: Mapping[str, Any]) -> float | None:
     return shares[0] if shares else None
 
 
-class Record(NamedTuple):
+class HardwareRecord(NamedTuple):
     """What a run has frozen of the hardware, and what its server said of it."""
 
-    frozen: Frozen
+    frozen: FrozenDevices
     gpu_share: float | None
 
 
-def newest_records(session: Session) -> dict[tuple[int, int], Record]:
+def newest_records(session: Session) -> dict[tuple[int, int], HardwareRecord]:
     """Of the newest done run of each configuration, by machine and configuration."""
     newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None), NOT_HIDDEN)
     newest = newest.group_by(col(Run.machine_id), col(Run.config_id))
     columns = (col(Run.machine_id), col(Run.config_id), col(Run.hardware), col(Run.evidence))
     rows = session.execute(select(*columns).where(col(Run.id).in_(newest))).all()
     return {
-        (machine_id, config_id): Record(frozen, gpu_share_of(evidence))
+        (machine_id, config_id): HardwareRecord(frozen, gpu_share_of(evidence))
         for machine_id, config_id, frozen, evidence in rows
     }
 
 
-def as_known(frozen: Frozen, today: Sequence[MachineDevice]) -> Hardware:
+def resolve_hardware(frozen: FrozenDevices, today: Sequence[MachineDevice]) -> Hardware:
     """The frozen devices; a bandwidth or peak that was unknown is today's, if the machine still has the device."""
     if not frozen:
         return Hardware(today, (NOT_RECORDED,), is_outdated=True)
     return Hardware(
-        [_with_later_figures(device, today) for device in thawed(frozen)], is_outdated=frozen != as_frozen(today)
+        [_with_later_figures(device, today) for device in thaw_devices(frozen)],
+        is_outdated=frozen != freeze_devices(today),
     )
 
 
@@ -110,7 +111,7 @@ def _with_later_figures(device: MachineDevice, today: Iterable[MachineDevice]) -
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def as_frozen(held: Iterable[MachineDevice]) -> Frozen:
+def freeze_devices(held: Iterable[MachineDevice]) -> FrozenDevices:
     frozen = []
     for device in held:
         stated = [{**asdict(each), "at": each.at and each.at.isoformat()} for each in device.bandwidths]
@@ -118,18 +119,18 @@ def as_frozen(held: Iterable[MachineDevice]) -> Frozen:
     return frozen
 
 
-def thawed(frozen: Frozen) -> list[MachineDevice]:
+def thaw_devices(frozen: FrozenDevices) -> list[MachineDevice]:
     return [MachineDevice(**{**each, "bandwidths": [_stated(one) for one in each["bandwidths"]]}) for each in frozen]
 
 
-def _stated(plain: Mapping[str, Any]) -> Stated:
-    return Stated(**{**plain, "at": datetime.fromisoformat(plain["at"]) if plain["at"] else None})
+def _stated(plain: Mapping[str, Any]) -> BandwidthValue:
+    return BandwidthValue(**{**plain, "at": datetime.fromisoformat(plain["at"]) if plain["at"] else None})
 
 
 # --- other hardware --------------------------------------------------------------------------------------------------
 
 
-def changes(then: Sequence[MachineDevice], today: Sequence[MachineDevice]) -> list[str]:
+def device_changes(then: Sequence[MachineDevice], today: Sequence[MachineDevice]) -> list[str]:
     """Which devices are others, in words. What is only known better, or measured anew, is no other hardware.
 
     >>> one, two = (MachineDevice("RTX 3090", "accelerator", count, None, ()) for count in (1, 2))
@@ -138,15 +139,15 @@ def changes(then: Sequence[MachineDevice], today: Sequence[MachineDevice]) -> li
     """
     said = []
     for kind in ("accelerator", "ram"):
-        gone, come = _pooled(then, kind), _pooled(today, kind)
+        gone, come = _pool_devices(then, kind), _pool_devices(today, kind)
         for device in [*gone]:
             same = next((each for each in come if each.count == device.count and _is_same(device, each)), None)
             if same is not None:
                 gone.remove(device)
                 come.remove(same)
-        before, after = _named(gone), _named(come)
+        before, after = _device_list(gone), _device_list(come)
         if before == after:
-            before, after = _named(gone, with_memory=True), _named(come, with_memory=True)
+            before, after = _device_list(gone, with_memory=True), _device_list(come, with_memory=True)
         if before and after:
             said.append(f"{before} → {after}")
         elif before or after:
@@ -154,7 +155,7 @@ def changes(then: Sequence[MachineDevice], today: Sequence[MachineDevice]) -> li
     return said
 
 
-def _pooled(held: Iterable[MachineDevice], kind: str) -> list[MachineDevice]:
+def _pool_devices(held: Iterable[MachineDevice], kind: str) -> list[MachineDevice]:
     """Equal cards as one device, however they are listed."""
     found: list[MachineDevice] = []
     for device in held:
@@ -169,7 +170,7 @@ def _pooled(held: Iterable[MachineDevice], kind: str) -> list[MachineDevice]:
     return found
 
 
-def _named(held: Iterable[MachineDevice], with_memory: bool = False) -> str:
+def _device_list(held: Iterable[MachineDevice], with_memory: bool = False) -> str:
     return " + ".join(
         f"{f'{each.count} × ' if each.count > 1 else ''}{device_title(each.name)}"
         f"{f' {format_bytes(each.memory_bytes)}' if with_memory and each.memory_bytes else ''}"
@@ -194,9 +195,9 @@ def _is_same_kind(one: MachineDevice, other: MachineDevice) -> bool:
     return is_same_name(one.name, other.name)
 
 
-def words(held: Sequence[MachineDevice]) -> str:
+def describe_devices(held: Sequence[MachineDevice]) -> str:
     """`2 × RTX 3090 24.0 GB + Memory 64.0 GB`; empty when nothing is known."""
-    return _named([*_pooled(held, "accelerator"), *_pooled(held, "ram")], with_memory=True)
+    return _device_list([*_pool_devices(held, "accelerator"), *_pool_devices(held, "ram")], with_memory=True)
 
 
 class HardwareChange(NamedTuple):
@@ -208,12 +209,12 @@ class HardwareChange(NamedTuple):
 class Timelines:
     """Of each server, since when its runs have had which hardware."""
 
-    def __init__(self, rows: Iterable[tuple[int, datetime, Frozen]]) -> None:
+    def __init__(self, rows: Iterable[tuple[int, datetime, FrozenDevices]]) -> None:
         self._since: dict[int, list[datetime]] = {}
         self._devices: dict[int, list[Sequence[MachineDevice]]] = {}
         for server_id, started_at, frozen in rows:
             self._since.setdefault(server_id, []).append(started_at)
-            self._devices.setdefault(server_id, []).append(thawed(frozen))
+            self._devices.setdefault(server_id, []).append(thaw_devices(frozen))
 
     def between(self, server_id: int, then: datetime, today: datetime) -> list[str]:
         """What changed from a run that started at one moment to one of a later moment, as far as it was recorded."""
@@ -221,14 +222,14 @@ class Timelines:
         if first == second or first < 0:
             return []
         held = self._devices[server_id]
-        return changes(held[first], held[second])
+        return device_changes(held[first], held[second])
 
     def all_changes(self) -> dict[int, list[HardwareChange]]:
         """By server, in order of time."""
         found: dict[int, list[HardwareChange]] = {}
         for server_id, since in self._since.items():
             for (_since, then), (at, today) in pairwise(zip(since, self._devices[server_id], strict=True)):
-                if said := changes(then, today):
+                if said := device_changes(then, today):
                     found.setdefault(server_id, []).append(HardwareChange(at, separator("; ").join(said)))
         return found
 
@@ -236,7 +237,7 @@ class Timelines:
         """Since when the hardware of a run that started at `moment` is no other; None: since ever, as far as known."""
         place = self._place(server_id, moment)
         held = self._devices.get(server_id, [])
-        other = next((i for i in range(place - 1, -1, -1) if changes(held[i], held[place])), None)
+        other = next((i for i in range(place - 1, -1, -1) if device_changes(held[i], held[place])), None)
         return None if other is None else self._since[server_id][other + 1]
 
     def _place(self, server_id: int, moment: datetime) -> int:

@@ -66,7 +66,9 @@ def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None
     )
 
 
-def before_config(session: Session, config: Config, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
+def previous_of_config(
+    session: Session, config: Config, engine_titles: Mapping[str, str] | None = None
+) -> Previous | None:
     """What its server had before its first run; None for the first configuration of a server."""
     counted = select(Run).where(Run.config_id == config.id, col(Run.started_at).is_not(None), NOT_HIDDEN)
     first = session.exec(counted.order_by(col(Run.started_at), col(Run.id)).limit(1)).first()

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from sqlmodel import Session
 
-from app.db.runs import MOST_RUNS, circumstances_of, newest_configs
+from app.db.runs import MAX_QUEUED_AT_ONCE, circumstances_of, newest_configs
 from app.db.tables import Config, Run, Server
 from app.results.compare import Comparison
 from app.results.compare.words import runs_to_settle
@@ -56,7 +56,7 @@ def settling_runs(session: Session, found: Comparison) -> dict[int, list[Again]]
                 chosen = model.id if model and run.plan.get("model") else None  # a server of several loads it anew
                 is_current = newest.get((run.server_id, chosen)) == run.config_id
                 fields = again_fields(run, server, config)
-                again = Again(found.subjects[side].letter, fields, min(runs, MOST_RUNS), is_current)
+                again = Again(found.subjects[side].letter, fields, min(runs, MAX_QUEUED_AT_ONCE), is_current)
                 settling.setdefault(place, []).append(again)
     return settling
 

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from app.charts.history.series import CONFIGURATION
 from app.core.errors import BadInput
 from app.core.i18n import _
-from app.db.configs import Described
+from app.db.configs import ConfigDescription
 from app.metrics import HEADLINE_METRICS, metrics
 from app.metrics.base import Metric
 from app.results.fields.series import filtered_series_keys, series_context, series_text, series_titles
@@ -15,14 +15,14 @@ from app.results.run_filter import RunFilter
 
 
 @dataclass(frozen=True)
-class Only:
+class FieldValue:
     """A field of the configuration and the one value that is wanted, as a person reads it."""
 
     field: str
     value: str
 
     @classmethod
-    def read(cls, text: str) -> "Only":
+    def read(cls, text: str) -> "FieldValue":
         key, colon, value = text.partition(":")
         if not colon:
             raise BadInput(
@@ -35,12 +35,12 @@ class Only:
 
 
 @dataclass(frozen=True)
-class View:
+class HistoryView:
     where: RunFilter
     metric: str = ""
     """A metric's key; empty: the triple."""
     by: str = CONFIGURATION
-    only: tuple[Only, ...] = ()
+    only: tuple[FieldValue, ...] = ()
 
     def __post_init__(self) -> None:
         if self.metric and self.metric not in metrics():
@@ -64,16 +64,18 @@ class View:
         pairs += [("only", str(each)) for each in self.only]
         return urlencode([(key, value) for key, value in pairs if value])
 
-    def narrowed(self, value: str) -> "View":
+    def narrowed(self, value: str) -> "HistoryView":
         """To one of its series: a configuration by its fingerprint, or one value of the field."""
         if self.by == CONFIGURATION:
             return replace(self, where=replace(self.where, config=value))
-        return replace(self, by=CONFIGURATION, only=(*self.without(self.by).only, Only(self.by, value)))
+        return replace(self, by=CONFIGURATION, only=(*self.without(self.by).only, FieldValue(self.by, value)))
 
-    def without(self, field: str) -> "View":
+    def without(self, field: str) -> "HistoryView":
         return replace(self, only=tuple(each for each in self.only if each.field != field))
 
-    def config_ids(self, configs: Mapping[int, Described], engine_titles: Mapping[str, str]) -> list[int] | None:
+    def config_ids(
+        self, configs: Mapping[int, ConfigDescription], engine_titles: Mapping[str, str]
+    ) -> list[int] | None:
         """Those that have every wanted value; None: no value is wanted."""
         if not self.only:
             return None
@@ -85,7 +87,7 @@ class View:
         ]
 
 
-def read_by(text: str, configs: Mapping[int, Described]) -> str:
+def parse_grouping(text: str, configs: Mapping[int, ConfigDescription]) -> str:
     known = groupings(configs)
     if text and text not in known:
         raise BadInput(
@@ -94,7 +96,9 @@ def read_by(text: str, configs: Mapping[int, Described]) -> str:
     return text or CONFIGURATION
 
 
-def values_of(configs: Mapping[int, Described], engine_titles: Mapping[str, str]) -> list[tuple[str, list[Only]]]:
+def filter_values(
+    configs: Mapping[int, ConfigDescription], engine_titles: Mapping[str, str]
+) -> list[tuple[str, list[FieldValue]]]:
     """What there is to choose from of fields that have no filter of their own, with the title of each field."""
     contexts = [series_context(config, engine_titles) for config in configs.values()]
     filtered = filtered_series_keys()
@@ -102,10 +106,10 @@ def values_of(configs: Mapping[int, Described], engine_titles: Mapping[str, str]
     for key, title in series_titles(configs.values()).items():
         values = sorted({series_text(key, context) for context in contexts})
         if key not in filtered and len(values) > 1:
-            choices.append((title, [Only(key, value) for value in values]))
+            choices.append((title, [FieldValue(key, value) for value in values]))
     return choices
 
 
-def groupings(configs: Mapping[int, Described]) -> dict[str, str]:
+def groupings(configs: Mapping[int, ConfigDescription]) -> dict[str, str]:
     """What series can be made by: titles by key."""
     return {CONFIGURATION: _("Configuration"), **series_titles(configs.values())}

@@ -60,7 +60,7 @@ def progress_of(session: Session, run: Run) -> Progress:
     return Progress(
         public_id=run.public_id,
         status=run.status,
-        phase=runs.waits_for(session, run)
+        phase=runs.wait_reason(session, run)
         if run.status == "queued"
         else translated(told.get("phase", N_("Starting."))),
         steps=_steps(run, told),

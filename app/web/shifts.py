@@ -52,12 +52,12 @@ def news(session: Session, moment: datetime) -> list[News]:
 
 
 def _news(change: "Shift | SeriesDrift", config: str, fingerprint: str) -> News:
-    from app.results.history.level_shifts import SeriesDrift, drift_words, is_worse, words
+    from app.results.history.level_shifts import SeriesDrift, drift_words, is_worse, shift_words
 
     triple = [metrics()[key] for key in HEADLINE_METRICS]
     worse = any(is_worse(each, triple[each.place]) for each in change.metrics)
     if isinstance(change, SeriesDrift):
         sentence, first, last, is_drift = drift_words(change, triple), change.first, change.last, True
     else:
-        sentence, first, last, is_drift = words(change, triple), change.before, change.after, False
+        sentence, first, last, is_drift = shift_words(change, triple), change.before, change.after, False
     return News(sentence[:1].upper() + sentence[1:], config, fingerprint, first, last, worse, is_drift)

@@ -10,7 +10,7 @@ import pytest
 from app.charts import MAX_SERIES, Figure, history
 from app.charts.base import MAX_POINTS, downsample_minmax
 from app.core.configuration import Snapshot
-from app.db.configs import Described
+from app.db.configs import ConfigDescription
 from app.metrics import HEADLINE_METRICS, metrics
 from app.results.hardware import HardwareChange
 from app.results.history.changepoint import ChangePoint, Drift
@@ -39,12 +39,12 @@ def point(
     return HistoryPoint(f"run{hours:g}", started, config_id, server_id, prompt, labels, readings)
 
 
-def described(**changed: object) -> Described:
+def described(**changed: object) -> ConfigDescription:
     fields = {**vars(SNAPSHOT), **changed}
-    return Described("box", Snapshot(**fields))
+    return ConfigDescription("box", Snapshot(**fields))
 
 
-def drawn(points: list[HistoryPoint], configs: dict[int, Described] | None = None, **more: Any) -> Figure:
+def drawn(points: list[HistoryPoint], configs: dict[int, ConfigDescription] | None = None, **more: Any) -> Figure:
     figure = history(
         HistoryTable.of(points), configs or {1: described()}, METRICS, lambda public_id: f"/runs/{public_id}", **more
     )

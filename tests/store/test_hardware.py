@@ -11,10 +11,10 @@ from sqlmodel import select
 
 from app.db import machines, runs
 from app.db.database import Database
-from app.db.machines import MachineDevice, Stated
+from app.db.machines import BandwidthValue, MachineDevice
 from app.db.tables import BandwidthProbe, Machine, Run
 from app.results import hardware
-from app.results.hardware import HardwareChange, as_known, changes, freeze, timelines
+from app.results.hardware import HardwareChange, device_changes, freeze, resolve_hardware, timelines
 from app.results.previous import previous
 from app.schemas.run_document import run_document
 from tests.databases import on_both
@@ -25,11 +25,11 @@ BEGUN = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
 def card(name: str = "RTX 3090", count: int = 1, memory: int | None = 24) -> MachineDevice:
-    stated = [Stated(936e9, "catalogue", "a data sheet")]
+    stated = [BandwidthValue(936e9, "catalogue", "a data sheet")]
     return MachineDevice(name, "accelerator", count, memory and memory * GIB, stated, 71e12, 142e12)
 
 
-def ram(name: str = "Memory", memory: int | None = 64, *stated: Stated) -> MachineDevice:
+def ram(name: str = "Memory", memory: int | None = 64, *stated: BandwidthValue) -> MachineDevice:
     return MachineDevice(name, "ram", 1, memory and memory * GIB, list(stated))
 
 
@@ -43,7 +43,7 @@ def run(database: Database) -> str:
 
 
 def freeze_devices(held: list[MachineDevice]) -> list[dict[str, Any]]:
-    return hardware.as_frozen(held)
+    return hardware.freeze_devices(held)
 
 
 def ceiling(database: Database, public_id: str) -> dict[str, Any]:
@@ -121,14 +121,14 @@ def test_what_was_unknown_is_taken_from_today_with_its_date(database: Database, 
 
 def test_a_known_figure_is_never_replaced() -> None:
     then = freeze_devices([card()])
-    faster = MachineDevice("RTX 3090", "accelerator", 1, 24 * GIB, [Stated(1000e9, "typed")], 80e12, 160e12)
-    (known,) = as_known(then, [faster]).devices
+    faster = MachineDevice("RTX 3090", "accelerator", 1, 24 * GIB, [BandwidthValue(1000e9, "typed")], 80e12, 160e12)
+    (known,) = resolve_hardware(then, [faster]).devices
     assert (known.bandwidth_bytes_per_s, known.peak_flops) == (936e9, 142e12)
 
 
 def test_another_device_lends_no_figures() -> None:
     unknown = MachineDevice("RTX 3090", "accelerator", 1, 24 * GIB, [])
-    (known,) = as_known(freeze_devices([unknown]), [card("RTX 4090")]).devices
+    (known,) = resolve_hardware(freeze_devices([unknown]), [card("RTX 4090")]).devices
     assert known == unknown
 
 
@@ -141,7 +141,7 @@ def test_another_device_lends_no_figures() -> None:
         st.none() | st.integers(1, 1 << 45),
         st.lists(
             st.builds(
-                Stated,
+                BandwidthValue,
                 st.floats(1, 1e15),
                 st.sampled_from(["measured", "sensor", "catalogue", "typed"]),
                 st.text(max_size=9),
@@ -153,7 +153,7 @@ def test_another_device_lends_no_figures() -> None:
     )
 )
 def test_a_device_survives_its_freezing(device: MachineDevice) -> None:
-    assert as_known(freeze_devices([device]), []).devices == [device]
+    assert resolve_hardware(freeze_devices([device]), []).devices == [device]
 
 
 # --- other hardware --------------------------------------------------------------------------------------------------
@@ -173,13 +173,13 @@ def test_a_device_survives_its_freezing(device: MachineDevice) -> None:
     ],
 )
 def test_a_change_is_named(then: list[MachineDevice], today: list[MachineDevice], said: list[str]) -> None:
-    assert changes(then, today) == said
+    assert device_changes(then, today) == said
 
 
 @pytest.mark.parametrize(
     ("then", "today"),
     [
-        ([ram("Memory", 64)], [ram("Memory", 64, Stated(90e9, "measured"))]),
+        ([ram("Memory", 64)], [ram("Memory", 64, BandwidthValue(90e9, "measured"))]),
         ([ram("Memory", None)], [ram("Memory DDR5-6000", 64)]),
         ([card()], [card("NVIDIA GeForce RTX 3090")]),
         ([card(), card()], [card(count=2)]),
@@ -188,8 +188,8 @@ def test_a_change_is_named(then: list[MachineDevice], today: list[MachineDevice]
     ],
 )
 def test_what_is_only_known_better_is_no_change(then: list[MachineDevice], today: list[MachineDevice]) -> None:
-    assert changes(then, today) == []
-    assert changes(today, then) == []
+    assert device_changes(then, today) == []
+    assert device_changes(today, then) == []
 
 
 # --- over time -------------------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def runs_on(database: Database, *held: list[MachineDevice]) -> tuple[int, list[d
 
 @on_both
 def test_changes_over_time(database: Database) -> None:
-    probed = ram("Memory", 64, Stated(90e9, "measured", at=BEGUN))
+    probed = ram("Memory", 64, BandwidthValue(90e9, "measured", at=BEGUN))
     server_id, started = runs_on(
         database, [], [ram(), card()], [probed, card()], [probed, card(count=2)], [probed, card(count=2)]
     )
@@ -244,4 +244,4 @@ def test_a_machine_and_its_record(database: Database, run: str) -> None:
         found = runs.run(session, run)
         machine = session.get_one(Machine, found.machine_id)
         assert freeze(session, found) == found.hardware
-        assert as_known(found.hardware, []).devices == machines.devices(session, machine)
+        assert resolve_hardware(found.hardware, []).devices == machines.devices(session, machine)

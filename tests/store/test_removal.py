@@ -27,7 +27,7 @@ def gone(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
     return {name: before[name] - after[name] for name in before if before[name] != after[name]}
 
 
-def said(goes: removal.Goes, **more: int) -> dict[str, int]:
+def said(goes: removal.DeletionSummary, **more: int) -> dict[str, int]:
     told = {
         "Run": goes.runs,
         "SampleRow": goes.samples,
@@ -52,7 +52,7 @@ def test_a_run_goes_with_samples_numbers_and_baseline_and_its_share_stays(databa
         _baseline(session, runs.run(session, public_id))
         links.publish(session, snapshot(session, public_id))
     with database.write() as session:
-        before, goes = counts(session), removal.goes_with_run(session, public_id)
+        before, goes = counts(session), removal.run_deletion_summary(session, public_id)
         assert (goes.runs, goes.samples, goes.configs) == (1, 6, 0)
         assert goes.baselines == ("Qwen3, triple",)
         removal.delete_run(session, public_id)
@@ -64,9 +64,9 @@ def test_a_run_goes_with_samples_numbers_and_baseline_and_its_share_stays(databa
 def test_the_last_run_of_a_configuration_takes_it_along(database: Database) -> None:
     with database.write() as session:
         first, second = seed(session, runs=2, configs_used=1, detailed=2)
-        assert removal.goes_with_run(session, first).configs == 0
+        assert removal.run_deletion_summary(session, first).configs == 0
         removal.delete_run(session, first)
-        goes, before = removal.goes_with_run(session, second), counts(session)
+        goes, before = removal.run_deletion_summary(session, second), counts(session)
         assert goes.configs == 1
         removal.delete_run(session, second)
         assert gone(before, counts(session)) == said(goes)
@@ -95,11 +95,17 @@ def test_what_waits_or_runs_is_cancelled_first(database: Database, status: str) 
         (
             "strix-halo-8080",
             servers.archive_server,
-            removal.goes_with_server,
+            removal.server_deletion_summary,
             removal.delete_server,
             {"Server": 1},
         ),
-        ("strix-halo", machines.archive_machine, removal.goes_with_machine, removal.delete_machine, {"Machine": 1}),
+        (
+            "strix-halo",
+            machines.archive_machine,
+            removal.machine_deletion_summary,
+            removal.delete_machine,
+            {"Machine": 1},
+        ),
     ],
 )
 def test_a_server_or_machine_goes_only_when_archived(
@@ -127,7 +133,7 @@ def test_a_machine_takes_the_runs_of_a_server_that_has_moved_on(database: Databa
         other = machines.machine(session, "m3-ultra")
         servers.edit_server(session, "strix-halo-8080", machine_id=other.id)
         machines.archive_machine(session, "strix-halo")
-        before, goes = counts(session), removal.goes_with_machine(session, "strix-halo")
+        before, goes = counts(session), removal.machine_deletion_summary(session, "strix-halo")
         assert (goes.servers, goes.runs > 0) == (0, True)
         removal.delete_machine(session, "strix-halo")
         session.flush()

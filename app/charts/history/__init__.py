@@ -10,7 +10,7 @@ from app.charts.history.panels import Panel, layout_of, pad, panels_of
 from app.charts.history.series import CONFIGURATION, Series, series_of
 from app.core.i18n import _, enumerated, lower_first, separator
 from app.core.units import format_date, format_number, plural
-from app.db.configs import Described
+from app.db.configs import ConfigDescription
 from app.metrics import HEADLINE_METRICS
 from app.metrics.base import Metric
 from app.results.hardware import HardwareChange
@@ -25,7 +25,7 @@ MAX_ROWS = 100
 
 def history(
     points: "HistoryTable",
-    configs: Mapping[int, Described],
+    configs: Mapping[int, ConfigDescription],
     metrics: Sequence[Metric],
     run_link: Callable[[str], str],
     *,
@@ -51,13 +51,13 @@ def history(
     series = series_of(points, configs, titles, by, engine_titles, hardware)
     found = marks.changes_of(points, configs, engine_titles, hardware)
     lists = (
-        marks.listed_shifts(shifts, metrics, titles, run_link),
-        marks.listed_drifts(drifts, metrics, titles, run_link),
-        marks.listed(found),
+        marks.shift_list(shifts, metrics, titles, run_link),
+        marks.drift_list(drifts, metrics, titles, run_link),
+        marks.change_list(found),
     )
     return Figure(
         data=_traces(points, series, panels, run_link, titles, roofs, shifts),
-        layout=layout_of(points, panels, marks.drawn(found, shifts, drifts, panels)),
+        layout=layout_of(points, panels, marks.mark_layout(found, shifts, drifts, panels)),
         summary=_summary(points, configs, panels, shifts, drifts, roofs.get(points[-1].config_id)),
         table=_table(points, panels, titles, run_link),
         legend=tuple(_key(each, series_link) for each in series),
@@ -81,7 +81,10 @@ def _traces(
 ) -> list[dict[str, object]]:
     """Bands first, so that they lie under every line."""
     drawn = [
-        (each, panel, known) for each in series for panel in panels if (known := traces.known_of(points, each, panel))
+        (each, panel, known)
+        for each in series
+        for panel in panels
+        if (known := traces.segments_with_values(points, each, panel))
     ]
     limits = allocate_points([sum(map(len, known)) for _, _, known in drawn])
     turning = points.with_public_ids(public_id for shift in shifts for public_id in (shift.before, shift.after))
@@ -122,7 +125,7 @@ def _table(
 
 def _summary(
     points: "HistoryTable",
-    configs: Mapping[int, Described],
+    configs: Mapping[int, ConfigDescription],
     panels: Sequence[Panel],
     shifts: Sequence[Shift],
     drifts: Sequence[SeriesDrift],

@@ -12,10 +12,10 @@ from app.charts.history.panels import Panel, stamp
 from app.core.configuration import describe_changes
 from app.core.i18n import _, separator
 from app.core.units import format_date
-from app.db.configs import Described
+from app.db.configs import ConfigDescription
 from app.metrics.base import Metric
 from app.results.hardware import HardwareChange
-from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, is_worse, moved, rate, words
+from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, is_worse, moved, rate, shift_words
 
 if TYPE_CHECKING:
     from app.results.history.table import HistoryTable
@@ -45,7 +45,7 @@ class Changes(NamedTuple):
 
 def changes_of(
     points: "HistoryTable",
-    configs: Mapping[int, Described],
+    configs: Mapping[int, ConfigDescription],
     engine_titles: Mapping[str, str],
     hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> Changes:
@@ -66,7 +66,7 @@ def changes_of(
     return Changes(found, len(places))
 
 
-def listed(found: Changes) -> AnnotationList | None:
+def change_list(found: Changes) -> AnnotationList | None:
     if not found.total:
         return None
     shown = len(found.newest)
@@ -77,7 +77,7 @@ def listed(found: Changes) -> AnnotationList | None:
     )
 
 
-def listed_shifts(
+def shift_list(
     shifts: Sequence[Shift], metrics: Sequence[Metric], titles: Mapping[int, str], run_link: Callable[[str], str]
 ) -> AnnotationList | None:
     if not shifts:
@@ -85,7 +85,7 @@ def listed_shifts(
     of_all = _(", the newest {shown} of {all:,}", shown=MAX_MARKS, all=len(shifts)) if len(shifts) > MAX_MARKS else ""
     marks = tuple(
         Annotation(
-            f"{words(shift, metrics)} ({titles[shift.config_id]})",
+            f"{shift_words(shift, metrics)} ({titles[shift.config_id]})",
             ((_("last run before"), run_link(shift.before)), (_("first run after"), run_link(shift.after))),
             name,
         )
@@ -96,7 +96,7 @@ def listed_shifts(
     )
 
 
-def listed_drifts(
+def drift_list(
     drifts: Sequence[SeriesDrift],
     metrics: Sequence[Metric],
     titles: Mapping[int, str],
@@ -118,7 +118,7 @@ def listed_drifts(
     )
 
 
-def drawn(
+def mark_layout(
     found: Changes, shifts: Sequence[Shift], drifts: Sequence[SeriesDrift], panels: Sequence[Panel]
 ) -> dict[str, list[Any]]:
     """Shapes and annotations; `name` says whether a shift or a drift is for the better or the worse."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app.charts.base import MAX_SERIES
 from app.core.i18n import _
 from app.core.units import plural
-from app.db.configs import Described
+from app.db.configs import ConfigDescription
 from app.results.fields.series import series_context, series_name, series_text
 from app.results.hardware import HardwareChange
 
@@ -37,7 +37,7 @@ class Series:
 
 def series_of(
     points: "HistoryTable",
-    configs: Mapping[int, Described],
+    configs: Mapping[int, ConfigDescription],
     titles: Mapping[int, str],
     by: str,
     engine_titles: Mapping[str, str],
@@ -71,7 +71,11 @@ def series_of(
 
 
 def _key(
-    points: "HistoryTable", place: int, configs: Mapping[int, Described], by: str, engine_titles: Mapping[str, str]
+    points: "HistoryTable",
+    place: int,
+    configs: Mapping[int, ConfigDescription],
+    by: str,
+    engine_titles: Mapping[str, str],
 ) -> str:
     """What series a run belongs to; all runs of a stretch belong to the same."""
     config_id = int(points.config_ids[place])

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 MAX_BAND = 40
 """So many steps are enough for the band of one series in one panel."""
 
-Known = Sequence["Places"]
+ValueSegments = Sequence["Places"]
 """The stretches of a series, without runs that have no value of one metric."""
 
 
-def known_of(points: "HistoryTable", series: Series, panel: Panel) -> Known:
+def segments_with_values(points: "HistoryTable", series: Series, panel: Panel) -> ValueSegments:
     is_known = points.is_known(panel.place)
     found = [stretch[is_known[stretch]] for stretch in series.stretches]
     return [stretch for stretch in found if len(stretch)]
@@ -31,7 +31,7 @@ def line(
     points: "HistoryTable",
     series: Series,
     panel: Panel,
-    known: Known,
+    known: ValueSegments,
     limit: int,
     run_link: Callable[[str], str],
     titles: Mapping[int, str],
@@ -40,15 +40,15 @@ def line(
     """Measured values; a line is broken between stretches. Runs in `always` are never left out."""
     flat = [place for stretch in known for place in stretch.tolist()]
     values: list[float] = points.values(panel.place)[flat].tolist()
-    starts = _starts(known)
+    starts = _segment_starts(known)
     wanted = {0, *(i for start in starts for i in (start - 1, start)), *_places_of(flat, always)}
     kept = downsample_minmax(values, limit, wanted if len(wanted) < limit else ())
-    spots = list(_broken(kept, starts if series.index is not None else ()))
+    spots = list(_with_gaps(kept, starts if series.index is not None else ()))
     runs = [flat[spot] for spot, _ in spots]
     several = len({int(points.config_ids[stretch[0]]) for stretch in known}) > 1 or series.index is None
     name = "%{hovertext}" if several else escape_plotly_html(titles[int(points.config_ids[flat[0]])])
     names = [escape_plotly_html(titles[config_id]) for config_id in points.config_ids[runs].tolist()] if several else []
-    said = _said(points, [flat[spot] for spot, is_gap in spots if not is_gap], panel, len(flat) <= limit)
+    said = _point_texts(points, [flat[spot] for spot, is_gap in spots if not is_gap], panel, len(flat) <= limit)
     return {
         "type": "scatter",
         "mode": series.mode,
@@ -65,7 +65,7 @@ def line(
     }
 
 
-def _said(points: "HistoryTable", places: Sequence[int], panel: Panel, with_spread: bool) -> Iterator[str]:
+def _point_texts(points: "HistoryTable", places: Sequence[int], panel: Panel, with_spread: bool) -> Iterator[str]:
     """Of very many runs the band says enough of their spread."""
     columns = (points.values(panel.place)[places].tolist(), points.deviations(panel.place)[places].tolist())
     for value, deviation in zip(*columns, strict=True):
@@ -73,7 +73,7 @@ def _said(points: "HistoryTable", places: Sequence[int], panel: Panel, with_spre
         yield " ".join(filter(None, [format_number(value), spread, panel.metric.unit]))
 
 
-def _starts(known: Known) -> list[int]:
+def _segment_starts(known: ValueSegments) -> list[int]:
     """Places among all values at which another stretch begins."""
     found, at = [], 0
     for stretch in known[:-1]:
@@ -89,7 +89,7 @@ def _places_of(flat: Sequence[int], always: "Places") -> list[int]:
     return [spot for spot, place in enumerate(flat) if place in wanted]
 
 
-def _broken(kept: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[int, bool]]:
+def _with_gaps(kept: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[int, bool]]:
     """Each kept place, and before a start a gap."""
     waiting = iter([*starts, None])
     start = next(waiting)
@@ -101,7 +101,7 @@ def _broken(kept: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[int, b
         yield spot, False
 
 
-def band(points: "HistoryTable", series: Series, panel: Panel, known: Known) -> dict[str, Any] | None:
+def band(points: "HistoryTable", series: Series, panel: Panel, known: ValueSegments) -> dict[str, Any] | None:
     """Value ± standard deviation as one outline for each stretch; of very many runs, of neighbours together."""
     x: list[str | None] = []
     y: list[float | None] = []

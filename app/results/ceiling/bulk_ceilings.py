@@ -12,7 +12,7 @@ from app.db.tables import Config, Machine
 from app.results.ceiling.cards import Unknown
 from app.results.ceiling.placement import Placement, resolve_placement
 from app.results.ceiling.points import decode_of, step_of
-from app.results.hardware import Record, as_known, newest_records
+from app.results.hardware import HardwareRecord, newest_records, resolve_hardware
 from app.results.speculation import newest_drafts
 from app.results.token_counts import Place, newest_token_counts
 
@@ -44,8 +44,8 @@ def decode_ceilings(session: Session, wanted: Sequence[CeilingRequest]) -> list[
             today[one.machine.id] = devices(session, one.machine)
         place = (one.machine.id, one.config.id)
         if place not in placements:
-            record = records.get(place, Record([], None))
-            hardware = as_known(record.frozen, today[one.machine.id])
+            record = records.get(place, HardwareRecord([], None))
+            hardware = resolve_hardware(record.frozen, today[one.machine.id])
             placements[place] = resolve_placement(hardware.devices, one.config, one.told, gpu_share=record.gpu_share)
         placement = placements[place]
         if isinstance(placement, Placement):

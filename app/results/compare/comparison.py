@@ -37,7 +37,7 @@ from app.results.compare.observations import NO_FIGURES, Figures, SubjectData, l
 from app.results.compare.result import LETTERS, Ceiling, Cell, Comparison, Distribution, Pair, PointRows, Row, Subject
 from app.results.compare.scatter import Scatters
 from app.results.compare.soundness import distinct_reasons
-from app.results.hardware import Hardware, as_known, gpu_share_of
+from app.results.hardware import Hardware, gpu_share_of, resolve_hardware
 from app.stats.verdict import Ratio, Result, Verdict
 
 
@@ -379,7 +379,7 @@ def _ceilings(session: Session, subjects: Sequence[SubjectData], point: Workload
         if machine.id not in machine_devices:
             machine_devices[machine.id] = devices(session, machine)
     runs = [subject.circumstances.run for subject in subjects]
-    hardware = [as_known(run.hardware, machine_devices[run.machine_id]) for run in runs]
+    hardware = [resolve_hardware(run.hardware, machine_devices[run.machine_id]) for run in runs]
     return tuple(_ceiling(*pair, stated, point) for pair in zip(hardware, subjects, strict=True))
 
 

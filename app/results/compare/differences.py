@@ -13,7 +13,7 @@ from app.results.fields.configuration import CONFIGURATION_FIELDS
 from app.results.fields.field import Field, RunContext
 from app.results.fields.registry import context_fields
 from app.results.fields.run import RUN_FIELDS
-from app.results.hardware import changes, thawed, words
+from app.results.hardware import describe_devices, device_changes, thaw_devices
 
 MAX_NAMED_SETTINGS = 6
 """So many unknown settings are named in a sentence."""
@@ -116,7 +116,9 @@ def _models(sides: Sequence[Circumstances]) -> list[tuple[Snapshot, str, dict[st
 
 def is_same_hardware(base: Run, compared: Run) -> bool:
     """As far as both recorded what it was."""
-    return not (base.hardware and compared.hardware) or not changes(thawed(base.hardware), thawed(compared.hardware))
+    return not (base.hardware and compared.hardware) or not device_changes(
+        thaw_devices(base.hardware), thaw_devices(compared.hardware)
+    )
 
 
 def _hardware(sides: Sequence[Circumstances]) -> list[str]:
@@ -124,7 +126,7 @@ def _hardware(sides: Sequence[Circumstances]) -> list[str]:
     texts: list[tuple[Run, str]] = []
     for side in sides:
         same = (text for run, text in texts if run.hardware and side.run.hardware and is_same_hardware(run, side.run))
-        texts.append((side.run, next(same, words(thawed(side.run.hardware)))))
+        texts.append((side.run, next(same, describe_devices(thaw_devices(side.run.hardware)))))
     return [text for _, text in texts]
 
 

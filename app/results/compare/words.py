@@ -62,18 +62,20 @@ def scatter_words(scatters: Mapping[str, RunScatter]) -> str:
     elsewhere = {key: scatter for key, scatter in seen.items() if scatter.is_elsewhere}
     n_all = len(scatters)
     return joined(
-        _seen(_("Runs of one configuration differ by {figures} here ({configurations}, {runs})."), here, n_all),
-        _seen(
+        _history_sentence(
+            _("Runs of one configuration differ by {figures} here ({configurations}, {runs})."), here, n_all
+        ),
+        _history_sentence(
             _("Runs of one configuration differ by {figures} on other machines ({configurations}, {runs})."),
             elsewhere,
             n_all,
         ),
-        _assumed(
+        _assumption_sentence(
             _("That is a short history, so it is combined with an assumed {figures}."),
             {key: deviation for key, deviation in assumed.items() if key in seen},
             n_all,
         ),
-        _assumed(
+        _assumption_sentence(
             _("The rest has no history yet: runs are assumed to differ by {figures}.")
             if seen
             else _("No history yet: runs of one configuration are assumed to differ by {figures}."),
@@ -93,7 +95,7 @@ def pair_scatter_words(found: Comparison, place: int) -> str:
     return joined(*(_("On {machine}: {sentence}", machine=side.machine, sentence=text) for side, text in named if text))
 
 
-def _seen(message: str, scatters: Mapping[str, RunScatter], n_all: int) -> str:
+def _history_sentence(message: str, scatters: Mapping[str, RunScatter], n_all: int) -> str:
     if not scatters:
         return ""
     return message.format(
@@ -103,7 +105,7 @@ def _seen(message: str, scatters: Mapping[str, RunScatter], n_all: int) -> str:
     )
 
 
-def _assumed(message: str, deviations: Mapping[str, float | None], n_all: int) -> str:
+def _assumption_sentence(message: str, deviations: Mapping[str, float | None], n_all: int) -> str:
     return message.format(figures=_figures(deviations, n_all)) if deviations else ""
 
 

@@ -72,7 +72,7 @@ def shifts(
 
     Metrics that shift at the same run, or one run apart, shift together: at the run where it is clearest.
     """
-    found = [shift for places in points.stretches(hardware or {}) for shift in _of_stretch(points, places, metrics)]
+    found = [shift for places in points.stretches(hardware or {}) for shift in _segment_shifts(points, places, metrics)]
     return sorted(found, key=lambda shift: shift.at)
 
 
@@ -97,7 +97,7 @@ def _drift(points: "HistoryTable", places: "Places", metrics: int) -> SeriesDrif
     return SeriesDrift(first.config_id, first.started_at, last.started_at, first.public_id, last.public_id, drifting)
 
 
-class _Seen(NamedTuple):
+class _SegmentShift(NamedTuple):
     """A shift of one metric, by the places of runs in their stretch."""
 
     after: int
@@ -105,12 +105,12 @@ class _Seen(NamedTuple):
     shift: MetricShift
 
 
-def _of_stretch(points: "HistoryTable", places: "Places", metrics: int) -> list[Shift]:
+def _segment_shifts(points: "HistoryTable", places: "Places", metrics: int) -> list[Shift]:
     seen = sorted(
-        (each for place in range(metrics) for each in _of_metric(points, places, place)),
+        (each for place in range(metrics) for each in _metric_shifts(points, places, place)),
         key=lambda each: each.after,
     )
-    groups: list[list[_Seen]] = []
+    groups: list[list[_SegmentShift]] = []
     for each in seen:
         together = groups[-1] if groups else []
         is_new = all(other.shift.place != each.shift.place for other in together)
@@ -136,10 +136,11 @@ def _of_stretch(points: "HistoryTable", places: "Places", metrics: int) -> list[
     return found
 
 
-def _of_metric(points: "HistoryTable", places: "Places", place: int) -> list[_Seen]:
+def _metric_shifts(points: "HistoryTable", places: "Places", place: int) -> list[_SegmentShift]:
     known, found = _development(points, places, place)
     return [
-        _Seen(int(known[point.index]), int(known[point.index - 1]), MetricShift(place, point)) for point in found.points
+        _SegmentShift(int(known[point.index]), int(known[point.index - 1]), MetricShift(place, point))
+        for point in found.points
     ]
 
 
@@ -193,7 +194,7 @@ def moved(shift: MetricShift, metric: Metric) -> str:
     return f"{lower_first(metric.title)} {format_percent(shift.point.change)}"
 
 
-def words(shift: Shift, metrics: Sequence[Metric]) -> str:
+def shift_words(shift: Shift, metrics: Sequence[Metric]) -> str:
     """Such as "decode −11 % since 20 November 2026, same configuration"; `metrics` as the points have readings of."""
     found = ", ".join(moved(each, metrics[each.place]) for each in shift.metrics)
     return _("{found} since {at}, same configuration", found=found, at=format_date(shift.at))

@@ -52,7 +52,7 @@ class Spread(NamedTuple):
     highs: list[float]
 
 
-class _Words:
+class _TextCodes:
     """Texts of which most are equal: each once, and for each row which one it is."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class HistoryTable:
 
         Moments are in UTC: datetimes, or texts as SQLite stores them.
         """
-        prompts, labels = _Words(), _Words()
+        prompts, labels = _TextCodes(), _TextCodes()
         texts, numbers, floats = (_column(dtype) for dtype in ("S16", np.int32, float))
         makes = [texts, _microseconds, numbers, numbers, prompts.codes, labels.codes, *[floats] * readings]
         gathered = [bytearray() for _ in makes]  # grow where they are: arrays of each block would leave holes behind
@@ -176,7 +176,7 @@ class HistoryTable:
         of their first runs.
         """
         apart = [self.config_ids, self._prompts, self.spells(hardware)]
-        return _together([*apart, self._labels] if by_labels else apart)
+        return _group_places([*apart, self._labels] if by_labels else apart)
 
     def spells(self, hardware: Mapping[int, Sequence[HardwareChange]]) -> Codes:
         """For each run, how many of its server's changes had come when it started."""
@@ -217,7 +217,7 @@ class HistoryTable:
         return list(zip(before[places].tolist(), after[places].tolist(), strict=True))
 
 
-def _together(apart: Sequence[Codes]) -> list[Places]:
+def _group_places(apart: Sequence[Codes]) -> list[Places]:
     """The places at which all columns agree, each group in order, groups in the order of their first places."""
     if not len(apart[0]):
         return []

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app import charts
 from app.db import baselines
-from app.db.runs import MOST_RUNS, circumstances_of
+from app.db.runs import MAX_QUEUED_AT_ONCE, circumstances_of
 from app.db.tables import now
 from app.metrics.base import SOURCES
 from app.results.compare import Comparison, compare
@@ -99,7 +99,7 @@ def _comparison(request: Request, session: Session, names: Sequence[str], found:
         main_ratios={pair.place: found.main_ratios(pair.place) for pair in found.pairs},
         settling=settling_runs(session, found),
         wholes={pair.place: _whole_pair(request, found, pair.place) for pair in found.pairs},
-        most_runs=MOST_RUNS,
+        most_runs=MAX_QUEUED_AT_ONCE,
         most_named=MAX_NAMED_SETTINGS,
         scatters={pair.place: pair_scatter_words(found, pair.place) for pair in found.pairs},
         forest=charts.forest(found),

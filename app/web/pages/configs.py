@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from app.db import configs
 from app.results.ceiling import config_ceilings
-from app.results.previous import before_config
+from app.results.previous import previous_of_config
 from app.results.run_filter import RunFilter
 from app.results.run_list import list_runs
 from app.web.deps import ReadSession
@@ -31,7 +31,7 @@ def show_config(request: Request, session: ReadSession, fingerprint: str, server
         server=on,
         machine=machine,
         elsewhere=configs.other_servers(session, config),
-        previous=before_config(session, config, engine_titles()),
+        previous=previous_of_config(session, config, engine_titles()),
         rows=rows,
         total=total,
         newest=next((row.public_id for row in rows if row.status == "done" and row.hidden_at is None), None),

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from app import charts
 from app.core.errors import BadInput
 from app.db import configs
-from app.db.configs import Described
+from app.db.configs import ConfigDescription
 from app.metrics import metrics
 from app.results import hardware
 from app.results.ceiling import config_ceilings
@@ -21,7 +21,7 @@ from app.results.run_filter import RunFilter
 from app.suites import DEFAULT_SUITE
 from app.web.deps import ReadSession
 from app.web.filter_choices import filter_choices
-from app.web.history_view import Only, View, groupings, read_by, values_of
+from app.web.history_view import FieldValue, HistoryView, filter_values, groupings, parse_grouping
 from app.web.paths import path_for
 from app.web.templates import engine_titles, is_partial, render
 
@@ -40,16 +40,16 @@ def show_history(
     choices = filter_choices(session)
     known = configs.describe(session)
     where, problems = RunFilter.parse_leniently(request.query_params)
-    where = replace(where, suite=where.suite or _usual(choices["suite"]))
+    where = replace(where, suite=where.suite or _default_suite(choices["suite"]))
     error, figure, hidden = None, None, 0
     try:
         if problems:
             raise BadInput(problems[0])
-        narrowed = tuple(Only.read(each) for each in only if each)
-        view = View(where, metric, read_by(by, known), narrowed)
-        figure, hidden = _drawn(request, session, view, known)
+        narrowed = tuple(FieldValue.read(each) for each in only if each)
+        view = HistoryView(where, metric, parse_grouping(by, known), narrowed)
+        figure, hidden = _history_figure(request, session, view, known)
     except BadInput as wrong:
-        view, error = View(where), wrong
+        view, error = HistoryView(where), wrong
     response = render(
         request,
         "_history.html" if is_partial(request) else "history.html",
@@ -61,7 +61,7 @@ def show_history(
         choices=choices,
         metrics=metrics(),
         groupings=groupings(known),
-        values=values_of(known, engine_titles()),
+        values=filter_values(known, engine_titles()),
         is_filtered=bool(request.query_params),
     )
     if not error:  # the address of what is shown, for whom scripts do the choosing
@@ -69,8 +69,8 @@ def show_history(
     return response
 
 
-def _drawn(
-    request: Request, session: Session, view: View, known: Mapping[int, Described]
+def _history_figure(
+    request: Request, session: Session, view: HistoryView, known: Mapping[int, ConfigDescription]
 ) -> tuple[charts.Figure | None, int]:
     """The figure, if there is anything to draw, and how many hidden runs it leaves out."""
     from app.results.history.level_shifts import drifts, shifts  # loads numpy: not at start
@@ -101,6 +101,6 @@ def _drawn(
     return figure, hidden
 
 
-def _usual(suites: Sequence[tuple[str, str]]) -> str | None:
+def _default_suite(suites: Sequence[tuple[str, str]]) -> str | None:
     keys = [key for key, _ in suites]
     return DEFAULT_SUITE if DEFAULT_SUITE in keys or not keys else keys[0]

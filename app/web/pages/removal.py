@@ -21,7 +21,7 @@ def confirm_delete_run(request: Request, session: ReadSession, public_id: str) -
     run = runs.run(session, public_id)
     if run.status not in ENDED_STATES:
         raise Conflict(_("The run waits or is being measured: cancel it first."))
-    goes = removal.goes_with_run(session, public_id)
+    goes = removal.run_deletion_summary(session, public_id)
     return _ask(request, "run", _("run {public_id}", public_id=public_id), goes, "delete_run", public_id=public_id)
 
 
@@ -35,7 +35,9 @@ def delete_run(request: Request, session: WriteSession, public_id: str) -> Respo
 def confirm_delete_server(request: Request, session: ReadSession, slug: str) -> Response:
     server = servers.server(session, slug)
     removal.refuse_in_use(server)
-    return _ask(request, "server", server.name, removal.goes_with_server(session, slug), "delete_server", slug=slug)
+    return _ask(
+        request, "server", server.name, removal.server_deletion_summary(session, slug), "delete_server", slug=slug
+    )
 
 
 @router.post("/servers/{slug}/delete", name="delete_server")
@@ -48,7 +50,9 @@ def delete_server(request: Request, session: WriteSession, slug: str) -> Respons
 def confirm_delete_machine(request: Request, session: ReadSession, slug: str) -> Response:
     machine = machines.machine(session, slug)
     removal.refuse_in_use(machine)
-    return _ask(request, "machine", machine.name, removal.goes_with_machine(session, slug), "delete_machine", slug=slug)
+    return _ask(
+        request, "machine", machine.name, removal.machine_deletion_summary(session, slug), "delete_machine", slug=slug
+    )
 
 
 @router.post("/machines/{slug}/delete", name="delete_machine")
@@ -57,7 +61,7 @@ def delete_machine(request: Request, session: WriteSession, slug: str) -> Respon
     return flash.redirect_with_flash(request, path_for(request, "machines"), "delete_machine", slug)
 
 
-def _ask(request: Request, what: str, name: str, goes: removal.Goes, route: str, **named: str) -> Response:
+def _ask(request: Request, what: str, name: str, goes: removal.DeletionSummary, route: str, **named: str) -> Response:
     """`what` is also the name of the page that shows the thing."""
     return render(
         request,

@@ -97,7 +97,7 @@ def show_run(request: Request, session: ReadSession, public_id: str, point: str 
         metrics=metrics(),
         reasons=[_(reason) for reason in REASONS],
         again=again_fields(run, server, config),
-        most_runs=runs.MOST_RUNS,
+        most_runs=runs.MAX_QUEUED_AT_ONCE,
         counted=counted_panel(run.evidence.get("server", []), taken),
         checks=run.evidence.get("checks", []),
         unsound=verdicts.unsound,

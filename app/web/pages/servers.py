@@ -275,7 +275,7 @@ def _form(
 
     with database.read() as session:
         known = machines.list_machines(session)
-        is_here_known = machines.here(session) is not None
+        is_here_known = machines.local_machine(session) is not None
     told = _told(facts) if facts else (server.facts if server else {})
     context = {
         "form": form,
