@@ -35,10 +35,10 @@ def add_probe(session: Session, machine: Machine) -> BandwidthProbe:
 
 
 def running_probe(session: Session, machine: Machine) -> BandwidthProbe | None:
-    found = select(BandwidthProbe).where(
+    query = select(BandwidthProbe).where(
         BandwidthProbe.machine_id == machine.id, col(BandwidthProbe.status) == "running"
     )
-    return session.exec(found).first()
+    return session.exec(query).first()
 
 
 def machines_being_probed(session: Session) -> Sequence[Machine]:
@@ -55,8 +55,8 @@ def latest_probe(session: Session, machine: Machine) -> BandwidthProbe | None:
 
 def effective_probe(session: Session, machine: Machine) -> BandwidthProbe | None:
     """The measurement that counts: the newest without a remark, so that one beside other work undoes no sound one."""
-    found = session_memo(session, _done).get(machine.id or 0, [])
-    return next((probe for probe in found if not probe.record["remarks"]), found[0] if found else None)
+    probes = session_memo(session, _done).get(machine.id or 0, [])
+    return next((probe for probe in probes if not probe.record["remarks"]), probes[0] if probes else None)
 
 
 def _done(session: Session) -> dict[int, list[BandwidthProbe]]:
@@ -64,12 +64,12 @@ def _done(session: Session) -> dict[int, list[BandwidthProbe]]:
     place = func.row_number().over(partition_by=col(BandwidthProbe.machine_id), order_by=_NEWEST_FIRST)
     done = select(col(BandwidthProbe.id), place.label("place")).where(BandwidthProbe.status == "done").subquery()
     newest = select(done.c.id).where(done.c.place <= MAX_PROBES_PER_MACHINE)
-    found: dict[int, list[BandwidthProbe]] = {}
+    probes: dict[int, list[BandwidthProbe]] = {}
     for probe in session.exec(
         select(BandwidthProbe).where(col(BandwidthProbe.id).in_(newest)).order_by(*_NEWEST_FIRST)
     ):
-        found.setdefault(probe.machine_id, []).append(probe)
-    return found
+        probes.setdefault(probe.machine_id, []).append(probe)
+    return probes
 
 
 def report_phase(session: Session, probe_id: int, phase: str) -> None:
@@ -78,16 +78,16 @@ def report_phase(session: Session, probe_id: int, phase: str) -> None:
     session.add(probe)
 
 
-def finish(session: Session, probe_id: int, reading: BandwidthResult) -> None:
+def finish(session: Session, probe_id: int, result: BandwidthResult) -> None:
     probe = _probe(session, probe_id)
     probe.status, probe.phase, probe.finished_at = "done", "", now()
-    probe.best_bytes_per_s = reading.best_bytes_per_s
-    probe.median_bytes_per_s = reading.median_bytes_per_s
-    probe.threads = reading.threads
-    record = asdict(reading)
+    probe.best_bytes_per_s = result.best_bytes_per_s
+    probe.median_bytes_per_s = result.median_bytes_per_s
+    probe.threads = result.threads
+    record = asdict(result)
     for column in ("best_bytes_per_s", "median_bytes_per_s", "threads"):
         del record[column]
-    probe.record = {**record, "is_stable": reading.is_stable, "remarks": remarks(reading)}
+    probe.record = {**record, "is_stable": result.is_stable, "remarks": remarks(result)}
     session.add(probe)
 
 

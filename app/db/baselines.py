@@ -24,8 +24,12 @@ def pin(session: Session, public_id: str) -> Baseline:
     if run.hidden_at is not None:
         raise Conflict(_("A hidden run cannot be a baseline: show it again first."))
     assert run.id is not None
-    here = (Baseline.machine_id == run.machine_id, Baseline.model_name == model, Baseline.suite_key == run.suite_key)
-    session.execute(delete(Baseline).where(*here))  # type: ignore[arg-type]  # columns compare to conditions
+    same_series = (
+        Baseline.machine_id == run.machine_id,
+        Baseline.model_name == model,
+        Baseline.suite_key == run.suite_key,
+    )
+    session.execute(delete(Baseline).where(*same_series))  # type: ignore[arg-type]  # columns compare to conditions
     pinned = Baseline(machine_id=run.machine_id, model_name=model, suite_key=run.suite_key, run_id=run.id)
     try:
         with session.begin_nested():
@@ -38,8 +42,8 @@ def pin(session: Session, public_id: str) -> Baseline:
 def unpin(session: Session, public_id: str) -> None:
     """Raises NotFound when the run is no baseline."""
     run = runs.run(session, public_id)
-    found: Any = session.execute(delete(Baseline).where(col(Baseline.run_id) == run.id))
-    if not found.rowcount:
+    deleted: Any = session.execute(delete(Baseline).where(col(Baseline.run_id) == run.id))
+    if not deleted.rowcount:
         raise NotFound(_("Run {id} is no baseline.", id=public_id))
 
 
@@ -54,8 +58,8 @@ def baseline_of(session: Session, run: Run) -> str | None:
             col(Baseline.suite_key) == run.suite_key,
         )
     )
-    found: str | None = session.execute(query).scalar()
-    return found
+    baseline_id: str | None = session.execute(query).scalar()
+    return baseline_id
 
 
 def _model_name(session: Session, run: Run) -> str | None:
@@ -64,8 +68,8 @@ def _model_name(session: Session, run: Run) -> str | None:
         .join(Config, col(Config.model_id) == col(Model.id))
         .where(col(Config.id) == run.config_id)
     )
-    found: str | None = session.execute(query).scalar()
-    return found
+    name: str | None = session.execute(query).scalar()
+    return name
 
 
 class PinnedBaseline(NamedTuple):

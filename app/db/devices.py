@@ -125,7 +125,7 @@ def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
     return KnownDevice(here, stated.words, memory_bytes, is_ram, compute_flops_per_s=device.compute_flops_per_s)
 
 
-@cached_query(1)
+@cached_query(maxsize=1)
 def load_catalogue(session: Session) -> Catalogue:
     return catalogue.built_in().with_own(_known(device) for device in list_devices(session))
 

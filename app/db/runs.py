@@ -79,10 +79,10 @@ def refuse_archived(server: Server, machine: Machine) -> None:
 
 
 def run(session: Session, public_id: str) -> Run:
-    found = session.exec(select(Run).where(Run.public_id == public_id)).first()
-    if found is None:
+    row = session.exec(select(Run).where(Run.public_id == public_id)).first()
+    if row is None:
         raise NotFound(_("There is no run {id!r}.", id=public_id))
-    return found
+    return row
 
 
 def claim(session: Session, run_id: int, worker_pid: int, worker_instance: str) -> bool:
@@ -113,9 +113,9 @@ def finish(session: Session, run_id: int, status: str, error: str | None = None)
 
 def add_warning(session: Session, public_id: str, sentence: str) -> None:
     """Adds to the warnings of a run, whatever its state."""
-    found = run(session, public_id)
-    found.evidence = {**found.evidence, "warnings": [*found.evidence.get("warnings", ()), sentence]}
-    session.add(found)
+    warned = run(session, public_id)
+    warned.evidence = {**warned.evidence, "warnings": [*warned.evidence.get("warnings", ()), sentence]}
+    session.add(warned)
 
 
 def request_cancel(session: Session, run_id: int) -> bool:
@@ -202,11 +202,11 @@ def circumstances_of(session: Session, public_ids: Collection[str]) -> dict[str,
         .outerjoin(Model, col(Model.id) == col(Config.model_id))
         .where(col(Run.public_id).in_(public_ids))
     )
-    found = {row[0].public_id: Circumstances(*row) for row in session.exec(query)}
-    missing = next((each for each in public_ids if each not in found), None)
+    rows = {row[0].public_id: Circumstances(*row) for row in session.exec(query)}
+    missing = next((public_id for public_id in public_ids if public_id not in rows), None)
     if missing is not None:
         raise NotFound(_("There is no run {id!r}.", id=missing))
-    return found
+    return rows
 
 
 def newest_configs(session: Session, server_ids: Collection[int | None]) -> dict[tuple[int, int | None], int]:

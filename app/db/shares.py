@@ -42,10 +42,10 @@ def list_shares(session: Session) -> Sequence[ShareListing]:
 
 def share(session: Session, slug: str) -> Share:
     """Raises NotFound, in the same words for a revoked share and for one that never was."""
-    found = session.exec(select(Share).where(Share.slug == slug, col(Share.revoked_at).is_(None))).first()
-    if found is None:
+    row = session.exec(select(Share).where(Share.slug == slug, col(Share.revoked_at).is_(None))).first()
+    if row is None:
         raise NotFound(_("There is nothing at this address: the link was revoked, or it was never one."))
-    return found
+    return row
 
 
 def revoke(session: Session, slug: str) -> None:

@@ -37,10 +37,10 @@ def free_slug(session: Session, table: type[Machine] | type[Server], name: str) 
     )
 
 
-def first_free(base: str, taken: Collection[str]) -> str:
+def first_free(base: str, used: Collection[str]) -> str:
     """`base`, or with the lowest number that makes it one of its own.
 
     >>> free("tower", {"tower", "tower-2"})
     'tower-3'
     """
-    return next(slug for slug in chain([base], (f"{base}-{n}" for n in count(2))) if slug not in taken)
+    return next(slug for slug in chain([base], (f"{base}-{n}" for n in count(2))) if slug not in used)

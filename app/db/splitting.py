@@ -52,20 +52,20 @@ def _split(session: Session, config_id: int, ids: dict[int, str | None]) -> int:
     moved = 0
     for identifier in ordered:
         may_stay = identifier == most and None not in ids.values()
-        others = [] if may_stay else [other for other in counts if other != identifier]
+        namesakes = [] if may_stay else [candidate for candidate in counts if candidate != identifier]
         named = configs.with_model_id(frozen, identifier)
-        own = configs.freeze(session, config.server_id, named, model.geometry, model.source, others)
-        if own.id != config_id:
+        target = configs.freeze(session, config.server_id, named, model.geometry, model.source, namesakes)
+        if target.id != config_id:
             run_ids = [run_id for run_id, of_run in ids.items() if of_run == identifier]
-            _move(session, run_ids, own)
+            _move(session, run_ids, target)
             moved += len(run_ids)
     return moved
 
 
 def _move(session: Session, run_ids: Sequence[int], config: Config) -> None:
     for start in range(0, len(run_ids), _AT_ONCE):
-        these = run_ids[start : start + _AT_ONCE]
-        session.execute(update(Run).where(col(Run.id).in_(these)).values(config_id=config.id))
+        chunk = run_ids[start : start + _AT_ONCE]
+        session.execute(update(Run).where(col(Run.id).in_(chunk)).values(config_id=config.id))
 
 
 def _answered(session: Session, config_id: int) -> dict[int, str]:

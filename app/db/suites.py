@@ -14,8 +14,8 @@ from app.suites import BUILT_IN, Suite, custom_suite
 def list_suites(session: Session, archived: bool = False) -> list[Suite]:
     """The built-in suites, then the current version of each of the person's own; or only the archived ones."""
     current = _current(session)
-    mine = sorted((row for row in current if (row.archived_at is not None) is archived), key=lambda row: row.title)
-    return [*([] if archived else BUILT_IN.values()), *(_suite(row) for row in mine)]
+    own_rows = sorted((row for row in current if (row.archived_at is not None) is archived), key=lambda row: row.title)
+    return [*([] if archived else BUILT_IN.values()), *(_suite(row) for row in own_rows)]
 
 
 def _current(session: Session) -> list[SuiteRow]:
@@ -28,11 +28,11 @@ def _current(session: Session) -> list[SuiteRow]:
 
 def suite(session: Session, key: str) -> Suite:
     """Raises BadInput for an unknown key, naming those that exist."""
-    found = next((each for each in list_suites(session) if each.key == key), None)
-    if found is None:
-        known = ", ".join(each.key for each in list_suites(session))
-        raise BadInput(_("There is no suite called {key!r}. There are: {known}.", key=key, known=known))
-    return found
+    match = next((candidate for candidate in list_suites(session) if candidate.key == key), None)
+    if match is None:
+        keys = ", ".join(suite.key for suite in list_suites(session))
+        raise BadInput(_("There is no suite called {key!r}. There are: {known}.", key=key, known=keys))
+    return match
 
 
 def suite_by_sha256(session: Session, key: str, sha256: str) -> Suite:

@@ -32,7 +32,7 @@ class Hardware:
     """What the ceiling of a run is computed from."""
 
     devices: Sequence[MachineDevice]
-    said: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
     """What must be known to judge them."""
     is_outdated: bool = False
     """Whether the machine is known otherwise today."""
@@ -93,11 +93,11 @@ def resolve_hardware(frozen: FrozenDevices, today: Sequence[MachineDevice]) -> H
 
 
 def _with_later_figures(device: MachineDevice, today: Iterable[MachineDevice]) -> MachineDevice:
-    later = next((each for each in today if _is_same_kind(device, each)), None)
+    later = next((candidate for candidate in today if _is_same_kind(device, candidate)), None)
     if later is None:
         return device
     if not device.bandwidths:
-        device = replace(device, bandwidths=[replace(each, is_later=True) for each in later.bandwidths])
+        device = replace(device, bandwidths=[replace(bandwidth, is_later=True) for bandwidth in later.bandwidths])
     if device.peak_flops is None and later.peak_flops is not None:
         device = replace(
             device,
@@ -111,16 +111,21 @@ def _with_later_figures(device: MachineDevice, today: Iterable[MachineDevice]) -
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def freeze_devices(held: Iterable[MachineDevice]) -> FrozenDevices:
+def freeze_devices(devices: Iterable[MachineDevice]) -> FrozenDevices:
     frozen = []
-    for device in held:
-        stated = [{**asdict(each), "at": each.at and each.at.isoformat()} for each in device.bandwidths]
+    for device in devices:
+        stated = [
+            {**asdict(bandwidth), "at": bandwidth.at and bandwidth.at.isoformat()} for bandwidth in device.bandwidths
+        ]
         frozen.append({**asdict(device), "bandwidths": stated})
     return frozen
 
 
 def thaw_devices(frozen: FrozenDevices) -> list[MachineDevice]:
-    return [MachineDevice(**{**each, "bandwidths": [_stated(one) for one in each["bandwidths"]]}) for each in frozen]
+    return [
+        MachineDevice(**{**record, "bandwidths": [_stated(bandwidth) for bandwidth in record["bandwidths"]]})
+        for record in frozen
+    ]
 
 
 def _stated(plain: Mapping[str, Any]) -> BandwidthValue:
@@ -134,70 +139,70 @@ def device_changes(then: Sequence[MachineDevice], today: Sequence[MachineDevice]
     """Which devices are others, in words. What is only known better, or measured anew, is no other hardware.
 
     >>> one, two = (MachineDevice("RTX 3090", "accelerator", count, None, ()) for count in (1, 2))
-    >>> changes([one], [two]), changes([one], [one]), changes([], [two])
+    >>> device_changes([one], [two]), device_changes([one], [one]), device_changes([], [two])
     (['RTX 3090 → 2 × RTX 3090'], [], ['2 × RTX 3090 added'])
     """
-    said = []
+    descriptions = []
     for kind in ("accelerator", "ram"):
-        gone, come = _pool_devices(then, kind), _pool_devices(today, kind)
-        for device in [*gone]:
-            same = next((each for each in come if each.count == device.count and _is_same(device, each)), None)
+        removed, added = _pool_devices(then, kind), _pool_devices(today, kind)
+        for device in [*removed]:
+            same = next((card for card in added if card.count == device.count and _is_same(device, card)), None)
             if same is not None:
-                gone.remove(device)
-                come.remove(same)
-        before, after = _device_list(gone), _device_list(come)
+                removed.remove(device)
+                added.remove(same)
+        before, after = _device_list(removed), _device_list(added)
         if before == after:
-            before, after = _device_list(gone, with_memory=True), _device_list(come, with_memory=True)
+            before, after = _device_list(removed, with_memory=True), _device_list(added, with_memory=True)
         if before and after:
-            said.append(f"{before} → {after}")
+            descriptions.append(f"{before} → {after}")
         elif before or after:
-            said.append(_("{device} removed", device=before) if before else _("{device} added", device=after))
-    return said
+            descriptions.append(_("{device} removed", device=before) if before else _("{device} added", device=after))
+    return descriptions
 
 
-def _pool_devices(held: Iterable[MachineDevice], kind: str) -> list[MachineDevice]:
+def _pool_devices(devices: Iterable[MachineDevice], kind: str) -> list[MachineDevice]:
     """Equal cards as one device, however they are listed."""
-    found: list[MachineDevice] = []
-    for device in held:
+    pooled: list[MachineDevice] = []
+    for device in devices:
         if device.kind != kind:
             continue
-        for place, known in enumerate(found):
-            if _is_same(known, device):
-                found[place] = replace(known, count=known.count + device.count)
+        for place, pooled_device in enumerate(pooled):
+            if _is_same(pooled_device, device):
+                pooled[place] = replace(pooled_device, count=pooled_device.count + device.count)
                 break
         else:
-            found.append(device)
-    return found
+            pooled.append(device)
+    return pooled
 
 
-def _device_list(held: Iterable[MachineDevice], with_memory: bool = False) -> str:
+def _device_list(devices: Iterable[MachineDevice], with_memory: bool = False) -> str:
     return " + ".join(
-        f"{f'{each.count} × ' if each.count > 1 else ''}{device_title(each.name)}"
-        f"{f' {format_bytes(each.memory_bytes)}' if with_memory and each.memory_bytes else ''}"
-        for each in held
+        f"{f'{device.count} × ' if device.count > 1 else ''}{device_title(device.name)}"
+        f"{f' {format_bytes(device.memory_bytes)}' if with_memory and device.memory_bytes else ''}"
+        for device in devices
     )
 
 
-def _is_same(one: MachineDevice, other: MachineDevice) -> bool:
+def _is_same(first: MachineDevice, second: MachineDevice) -> bool:
     """Whatever is not known of one of the two tells no difference."""
-    return _is_same_kind(one, other) and _is_as_large(one.memory_bytes, other.memory_bytes)
+    return _is_same_kind(first, second) and _is_as_large(first.memory_bytes, second.memory_bytes)
 
 
-def _is_as_large(one: int | None, other: int | None) -> bool:
-    return one is None or other is None or abs(one - other) <= SAME_MEMORY * max(one, other)
+def _is_as_large(first: int | None, second: int | None) -> bool:
+    return first is None or second is None or abs(first - second) <= SAME_MEMORY * max(first, second)
 
 
-def _is_same_kind(one: MachineDevice, other: MachineDevice) -> bool:
-    if one.kind != other.kind:
+def _is_same_kind(first: MachineDevice, second: MachineDevice) -> bool:
+    if first.kind != second.kind:
         return False
-    if one.kind == "ram":  # whose speed becomes part of its name when it is known
-        return one.name.startswith(other.name) or other.name.startswith(one.name)
-    return is_same_name(one.name, other.name)
+    if first.kind == "ram":  # whose speed becomes part of its name when it is known
+        return first.name.startswith(second.name) or second.name.startswith(first.name)
+    return is_same_name(first.name, second.name)
 
 
-def describe_devices(held: Sequence[MachineDevice]) -> str:
+def describe_devices(devices: Sequence[MachineDevice]) -> str:
     """`2 × RTX 3090 24.0 GB + Memory 64.0 GB`; empty when nothing is known."""
-    return _device_list([*_pool_devices(held, "accelerator"), *_pool_devices(held, "ram")], with_memory=True)
+    return _device_list([*_pool_devices(devices, "accelerator"), *_pool_devices(devices, "ram")], with_memory=True)
 
 
 class HardwareChange(NamedTuple):
@@ -221,30 +226,30 @@ class Timelines:
         first, second = self._place(server_id, then), self._place(server_id, today)
         if first == second or first < 0:
             return []
-        held = self._devices[server_id]
-        return device_changes(held[first], held[second])
+        devices = self._devices[server_id]
+        return device_changes(devices[first], devices[second])
 
     def all_changes(self) -> dict[int, list[HardwareChange]]:
         """By server, in order of time."""
-        found: dict[int, list[HardwareChange]] = {}
+        changes: dict[int, list[HardwareChange]] = {}
         for server_id, since in self._since.items():
             for (_since, then), (at, today) in pairwise(zip(since, self._devices[server_id], strict=True)):
-                if said := device_changes(then, today):
-                    found.setdefault(server_id, []).append(HardwareChange(at, separator("; ").join(said)))
-        return found
+                if descriptions := device_changes(then, today):
+                    changes.setdefault(server_id, []).append(HardwareChange(at, separator("; ").join(descriptions)))
+        return changes
 
-    def began(self, server_id: int, moment: datetime) -> datetime | None:
+    def unchanged_since(self, server_id: int, moment: datetime) -> datetime | None:
         """Since when the hardware of a run that started at `moment` is no other; None: since ever, as far as known."""
         place = self._place(server_id, moment)
-        held = self._devices.get(server_id, [])
-        other = next((i for i in range(place - 1, -1, -1) if device_changes(held[i], held[place])), None)
-        return None if other is None else self._since[server_id][other + 1]
+        devices = self._devices.get(server_id, [])
+        changed = next((i for i in range(place - 1, -1, -1) if device_changes(devices[i], devices[place])), None)
+        return None if changed is None else self._since[server_id][changed + 1]
 
     def _place(self, server_id: int, moment: datetime) -> int:
         return bisect_right(self._since.get(server_id, []), moment) - 1
 
 
-@cached_query(4)
+@cached_query(maxsize=4)
 def timelines(session: Session, server_id: int | None = None) -> Timelines:
     """Reads only the runs whose record is another than that of the run before; hidden ones do not count."""
     order = [col(Run.started_at), col(Run.id)]
@@ -256,9 +261,9 @@ def timelines(session: Session, server_id: int | None = None) -> Timelines:
     )
     if server_id is not None:
         recorded = recorded.where(col(Run.server_id) == server_id)
-    found = recorded.subquery()
-    switches = select(found.c.server_id, found.c.started_at, found.c.hardware).where(
-        found.c.before.is_(None) | (found.c.before != found.c.record)
+    records = recorded.subquery()
+    switches = select(records.c.server_id, records.c.started_at, records.c.hardware).where(
+        records.c.before.is_(None) | (records.c.before != records.c.record)
     )
-    rows = session.execute(switches.order_by(found.c.started_at)).all()
+    rows = session.execute(switches.order_by(records.c.started_at)).all()
     return Timelines((row.server_id, row.started_at, row.hardware) for row in rows)

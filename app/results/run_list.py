@@ -129,13 +129,13 @@ def list_runs(
     return _to_rows(session, rows), count_runs(session, where)
 
 
-@cached_query(8)
+@cached_query(maxsize=8)
 def count_runs(session: Session, where: RunFilter) -> int:
     count: int = session.execute(select(func.count(col(Run.id))).where(*conditions(where))).scalar_one()
     return count
 
 
-@cached_query(1)
+@cached_query(maxsize=1)
 def _newest_per_config(session: Session) -> list[int]:
     newest = (
         select(func.max(Run.id))
@@ -145,7 +145,7 @@ def _newest_per_config(session: Session) -> list[int]:
     return list(session.execute(newest).scalars().all())
 
 
-@cached_query(4)
+@cached_query(maxsize=4)
 def latest_per_config(session: Session, where: RunFilter | None = None, archived: bool | None = None) -> list[Row]:
     """The newest run of each configuration and suite that is done and counts, newest first.
 
@@ -158,7 +158,7 @@ def latest_per_config(session: Session, where: RunFilter | None = None, archived
     return _to_rows(session, session.execute(query.order_by(col(Run.started_at).desc())).all())
 
 
-@cached_query(2)
+@cached_query(maxsize=2)
 def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str], list[float]]:
     """The decode speeds of the newest runs of each configuration and suite, oldest first."""
     age = func.row_number().over(

@@ -126,9 +126,11 @@ def _device(form: Fields, devices: KnownDevices) -> KnownDevice:
 def _told(form: Fields, models: Sequence[KnownModel]) -> KnownGeometry:
     if chosen := form.get("model").strip():
         known = next((one for one in models if chosen in map(str, one.ids)), None)
-        if known is None or known.told is None:
+        if known is None or known.geometry_record is None:
             raise BadInput(_("No ceiling is known of that model any more: pick another, or type its parameters."))
-        return replace(known.told, geometry=at_bits(known.told.geometry, bits_per_weight(form, "as_bits")))
+        return replace(
+            known.geometry_record, geometry=at_bits(known.geometry_record.geometry, bits_per_weight(form, "as_bits"))
+        )
     if packed := form.get("config"):
         return KnownGeometry(from_json(_unpacked(packed), bits_per_weight(form)))
     return KnownGeometry(from_figures(form))

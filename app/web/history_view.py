@@ -61,7 +61,7 @@ class HistoryView:
         """As it stands in an address; what is as usual does not clutter it."""
         pairs = [(key, value) for key, value in self.where.active.items()]
         pairs += [("metric", self.metric), ("by", self.by if self.by != CONFIGURATION else "")]
-        pairs += [("only", str(each)) for each in self.only]
+        pairs += [("only", str(chosen)) for chosen in self.only]
         return urlencode([(key, value) for key, value in pairs if value])
 
     def narrowed(self, value: str) -> "HistoryView":
@@ -71,7 +71,7 @@ class HistoryView:
         return replace(self, by=CONFIGURATION, only=(*self.without(self.by).only, FieldValue(self.by, value)))
 
     def without(self, field: str) -> "HistoryView":
-        return replace(self, only=tuple(each for each in self.only if each.field != field))
+        return replace(self, only=tuple(chosen for chosen in self.only if chosen.field != field))
 
     def config_ids(
         self, configs: Mapping[int, ConfigDescription], engine_titles: Mapping[str, str]
@@ -88,10 +88,14 @@ class HistoryView:
 
 
 def parse_grouping(text: str, configs: Mapping[int, ConfigDescription]) -> str:
-    known = groupings(configs)
-    if text and text not in known:
+    fields = groupings(configs)
+    if text and text not in fields:
         raise BadInput(
-            _("Series are made by one of {known}; {text!r} is not one of them.", known=", ".join(known), text=text[:40])
+            _(
+                "Series are made by one of {known}; {text!r} is not one of them.",
+                known=", ".join(fields),
+                text=text[:40],
+            )
         )
     return text or CONFIGURATION
 

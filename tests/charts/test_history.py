@@ -295,11 +295,11 @@ def test_many_runs_are_reduced_and_their_extremes_stay(configurations: int) -> N
 
 def test_reducing_keeps_order_ends_and_extremes() -> None:
     values = [float((i * 7919) % 1000) for i in range(5000)]
-    kept = downsample_minmax(values, 300)
-    assert list(kept) == sorted(set(kept))
-    assert (kept[0], kept[-1]) == (0, 4999)
-    assert {min(values), max(values)} <= {values[i] for i in kept}
-    assert len(kept) <= 301
+    indices = downsample_minmax(values, 300)
+    assert list(indices) == sorted(set(indices))
+    assert (indices[0], indices[-1]) == (0, 4999)
+    assert {min(values), max(values)} <= {values[i] for i in indices}
+    assert len(indices) <= 301
     assert {17, 4321} <= set(downsample_minmax(values, 300, always=(17, 4321)))
     assert list(downsample_minmax(values[:300], 300)) == list(range(300))
 

@@ -46,22 +46,22 @@ def history(
     if not points.has_values:
         return None
     used = points.used_configs
-    titles = distinct_titles({key: each for key, each in configs.items() if key in used}, engine_titles)
+    titles = distinct_titles({key: config for key, config in configs.items() if key in used}, engine_titles)
     panels = panels_of(metrics)
-    series = series_of(points, configs, titles, by, engine_titles, hardware)
-    found = marks.changes_of(points, configs, engine_titles, hardware)
+    all_series = series_of(points, configs, titles, by, engine_titles, hardware)
+    server_changes = marks.changes_of(points, configs, engine_titles, hardware)
     lists = (
         marks.shift_list(shifts, metrics, titles, run_link),
         marks.drift_list(drifts, metrics, titles, run_link),
-        marks.change_list(found),
+        marks.change_list(server_changes),
     )
     return Figure(
-        data=_traces(points, series, panels, run_link, titles, roofs, shifts),
-        layout=layout_of(points, panels, marks.mark_layout(found, shifts, drifts, panels)),
+        data=_traces(points, all_series, panels, run_link, titles, roofs, shifts),
+        layout=layout_of(points, panels, marks.mark_layout(server_changes, shifts, drifts, panels)),
         summary=_summary(points, configs, panels, shifts, drifts, roofs.get(points[-1].config_id)),
         table=_table(points, panels, titles, run_link),
-        legend=tuple(_key(each, series_link) for each in series),
-        marks=tuple(each for each in lists if each),
+        legend=tuple(_key(series, series_link) for series in all_series),
+        marks=tuple(annotations for annotations in lists if annotations),
     )
 
 
@@ -72,7 +72,7 @@ def _key(series: Series, link: Callable[[str], str] | None) -> LegendEntry:
 
 def _traces(
     points: "HistoryTable",
-    series: Sequence[Series],
+    all_series: Sequence[Series],
     panels: Sequence[Panel],
     run_link: Callable[[str], str],
     titles: Mapping[int, str],
@@ -81,23 +81,23 @@ def _traces(
 ) -> list[dict[str, object]]:
     """Bands first, so that they lie under every line."""
     drawn = [
-        (each, panel, known)
-        for each in series
+        (series, panel, segments)
+        for series in all_series
         for panel in panels
-        if (known := traces.segments_with_values(points, each, panel))
+        if (segments := traces.segments_with_values(points, series, panel))
     ]
-    limits = allocate_points([sum(map(len, known)) for _, _, known in drawn])
+    limits = allocate_points([sum(map(len, segments)) for _, _, segments in drawn])
     turning = points.with_public_ids(public_id for shift in shifts for public_id in (shift.before, shift.after))
-    bands = [traces.band(points, *each) for each in drawn]
+    bands = [traces.band(points, series, panel, segments) for series, panel, segments in drawn]
     lines = [
-        traces.line(points, each, panel, known, limit, run_link, titles, turning)
-        for (each, panel, known), limit in zip(drawn, limits, strict=True)
+        traces.line(points, series, panel, segments, limit, run_link, titles, turning)
+        for (series, panel, segments), limit in zip(drawn, limits, strict=True)
     ]
     above = [
-        traces.roofs(points, each, panel, roofs, pad(points))
+        traces.roofs(points, series, panel, roofs, pad(points))
         for panel in panels
         if panel.metric.key == HEADLINE_METRICS[2]
-        for each in series
+        for series in all_series
     ]
     return [trace for trace in [*bands, *lines, *above] if trace]
 

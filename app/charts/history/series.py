@@ -26,7 +26,7 @@ class Series:
     key: str
     """The fingerprint of its configuration, or the words of the field that it is made by."""
     title: str
-    stretches: Sequence["Places"]
+    segments: Sequence["Places"]
     """Each a line of its own: where the runs of one configuration with one prompt on one hardware are."""
 
     @property
@@ -47,27 +47,29 @@ def series_of(
     from app.results.history.table import merged  # loads numpy: not at start
 
     grouped: dict[str, list[Places]] = {}
-    for stretch in points.stretches(hardware, by_labels=by == "label"):
-        grouped.setdefault(_key(points, int(stretch[0]), configs, by, engine_titles), []).append(stretch)
-    newest = {key: max(points.at_us[stretch[-1]] for stretch in group) for key, group in grouped.items()}
-    ages = {key: int(min(points.config_ids[stretch[0]] for stretch in group)) for key, group in grouped.items()}
+    for segment in points.segments(hardware, by_labels=by == "label"):
+        grouped.setdefault(_key(points, int(segment[0]), configs, by, engine_titles), []).append(segment)
+    newest = {key: max(points.at_us[segment[-1]] for segment in group) for key, group in grouped.items()}
+    ages = {key: int(min(points.config_ids[segment[0]] for segment in group)) for key, group in grouped.items()}
     newest_first = sorted(grouped, key=newest.__getitem__, reverse=True)
-    distinct, others = newest_first[:MAX_SERIES], newest_first[MAX_SERIES:]
+    distinct, background = newest_first[:MAX_SERIES], newest_first[MAX_SERIES:]
     places = _places(sorted(grouped, key=lambda key: (ages[key], key)), distinct)
-    found = []
+    drawn_series = []
     for key in distinct:
         name, title = key, series_name(by, key)
         if by == CONFIGURATION:
             name, title = configs[ages[key]].fingerprint, titles[ages[key]]
-        found.append(Series(places[key], name, title, grouped[key]))
-    if others:
+        drawn_series.append(Series(places[key], name, title, grouped[key]))
+    if background:
         title = (
-            plural(len(others), "older configuration")
+            plural(len(background), "older configuration")
             if by == CONFIGURATION
-            else _("{others} others", others=len(others))
+            else _("{others} others", others=len(background))
         )
-        found.append(Series(None, "", title, [merged([stretch for key in others for stretch in grouped[key]])]))
-    return found
+        drawn_series.append(
+            Series(None, "", title, [merged([segment for key in background for segment in grouped[key]])])
+        )
+    return drawn_series
 
 
 def _key(

@@ -18,7 +18,7 @@ class ConfigCeiling(NamedTuple):
     """Of the newest run, as a share of 1; never clamped."""
 
 
-@cached_query(2)
+@cached_query(maxsize=2)
 def config_ceilings(session: Session, machine_id: int | None = None) -> dict[tuple[int, str], ConfigCeiling]:
     """By configuration and suite, at the suite's main point; those whose ceiling is unknown are missing."""
     found: dict[tuple[int, str], ConfigCeiling] = {}

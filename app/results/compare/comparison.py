@@ -393,7 +393,7 @@ def _ceiling(
         return Ceiling(None, "", None, None, "", None, reason)
     told = best_geometry(model, stated.get((model.name, model.quantization)))
     gpu_share = gpu_share_of(subject.circumstances.run.evidence)
-    found = resolve_placement(hardware.devices, config, told, hardware.said, gpu_share)
+    found = resolve_placement(hardware.devices, config, told, hardware.assumptions, gpu_share)
     if not isinstance(found, Placement):
         return Ceiling(None, "", None, None, "", None, f"{found.reason} {found.remedy}")
     counts = {at_point[0].point: token_counts_of(at_point)}

@@ -65,7 +65,7 @@ def _page(
         error=error,
         is_example=is_example,
         device_names=known.names,
-        models=[one for one in measured if one.told and one.told.geometry.weights],
+        models=[one for one in measured if one.geometry_record and one.geometry_record.geometry.weights],
         quantizations=list(USUAL_BITS),
         kv=kv,
         kv_types=list(dict.fromkeys((*KV_BITS, kv))),

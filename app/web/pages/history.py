@@ -38,18 +38,18 @@ def show_history(
 ) -> Response:
     """Always of one suite: speeds at different prompt lengths are different things. Empty choices mean all."""
     choices = filter_choices(session)
-    known = configs.describe(session)
+    config_by_id = configs.describe(session)
     where, problems = RunFilter.parse_leniently(request.query_params)
     where = replace(where, suite=where.suite or _default_suite(choices["suite"]))
     error, figure, hidden = None, None, 0
     try:
         if problems:
             raise BadInput(problems[0])
-        narrowed = tuple(FieldValue.read(each) for each in only if each)
-        view = HistoryView(where, metric, parse_grouping(by, known), narrowed)
-        figure, hidden = _history_figure(request, session, view, known)
-    except BadInput as wrong:
-        view, error = HistoryView(where), wrong
+        narrowed = tuple(FieldValue.read(text) for text in only if text)
+        view = HistoryView(where, metric, parse_grouping(by, config_by_id), narrowed)
+        figure, hidden = _history_figure(request, session, view, config_by_id)
+    except BadInput as bad_input:
+        view, error = HistoryView(where), bad_input
     response = render(
         request,
         "_history.html" if is_partial(request) else "history.html",
@@ -60,8 +60,8 @@ def show_history(
         hidden=hidden,
         choices=choices,
         metrics=metrics(),
-        groupings=groupings(known),
-        values=filter_values(known, engine_titles()),
+        groupings=groupings(config_by_id),
+        values=filter_values(config_by_id, engine_titles()),
         is_filtered=bool(request.query_params),
     )
     if not error:  # the address of what is shown, for whom scripts do the choosing
@@ -70,20 +70,20 @@ def show_history(
 
 
 def _history_figure(
-    request: Request, session: Session, view: HistoryView, known: Mapping[int, ConfigDescription]
+    request: Request, session: Session, view: HistoryView, config_by_id: Mapping[int, ConfigDescription]
 ) -> tuple[charts.Figure | None, int]:
     """The figure, if there is anything to draw, and how many hidden runs it leaves out."""
     from app.results.history.level_shifts import drifts, shifts  # loads numpy: not at start
 
     shown = view.metrics
-    ids = view.config_ids(known, engine_titles())
-    points, hidden = history(session, view.where, [each.key for each in shown], ids)
+    ids = view.config_ids(config_by_id, engine_titles())
+    points, hidden = history(session, view.where, [metric.key for metric in shown], ids)
     path = path_for(request, "history")
     run_path = path_for(request, "run", public_id="0").removesuffix("0")  # once, not for thousands of points
     changes = hardware.timelines(session).all_changes()
     figure = charts.history(
         points,
-        known,
+        config_by_id,
         shown,
         run_link=lambda public_id: run_path + public_id,
         by=view.by,
