@@ -63,14 +63,13 @@ def _learn(session: Session, config: Config, snapshot: Snapshot, geometry: Mappi
     if not learned.keys() <= config.settings.keys():
         config.settings = {**learned, **config.settings}
         session.add(config)
-    model = session.get_one(Model, config.model_id)
+    model = config.model
     stored = model.geometry.get(FULL_GEOMETRY)
     is_better = FULL_GEOMETRY in geometry and (stored is None or "certainty" not in stored)
     if is_better or model.name != snapshot.model:
         better = _model(session, snapshot, geometry if is_better else model.geometry, source)
-        assert better.id is not None
-        config.model_id = better.id
-        session.add(config)
+        config.model = better
+        session.flush()  # which sets model_id
 
 
 def _model(session: Session, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> Model:
@@ -158,11 +157,6 @@ def config(session: Session, fingerprint: str, server_slug: str | None = None) -
         message = on_server if server_slug else N_("There is no configuration {fingerprint!r}.")
         raise NotFound(_(message, fingerprint=fingerprint[:12]))
     return matches[0]
-
-
-def circumstances(session: Session, config: Config) -> tuple[Model, Server, Machine]:
-    server = session.get_one(Server, config.server_id)
-    return session.get_one(Model, config.model_id), server, session.get_one(Machine, server.machine_id)
 
 
 def other_servers(session: Session, config: Config) -> list[Server]:

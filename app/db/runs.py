@@ -1,16 +1,17 @@
 """Runs and their states. A state changes by one conditional UPDATE; whoever sees rowcount 1 did it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import joinedload
 from sqlmodel import Session, col, func, select, update
 
 from app.core.errors import BadInput, Conflict, NotFound
 from app.core.i18n import _
 from app.core.units import plural
 from app.db import machine_lock
-from app.db.tables import ENDED_STATES, BandwidthProbe, Config, Machine, Model, Run, Server, new_public_id, now
+from app.db.tables import ENDED_STATES, BandwidthProbe, Config, Machine, Run, Server, new_public_id, now
 from app.suites import Suite
 
 MAX_NOTE_CHARS = 10_000
@@ -28,9 +29,7 @@ def add_run(
     note: str = "",
     public_id: str | None = None,
 ) -> Run:
-    machine = session.get(Machine, server.machine_id)
-    assert machine is not None, "a foreign key holds it"
-    refuse_archived(server, machine)
+    refuse_archived(server, server.machine)
     if model is not None and len(model) > MAX_MODEL_CHARS:
         raise BadInput(_("The model's name is longer than {most} characters.", most=MAX_MODEL_CHARS))
     assert server.id is not None
@@ -79,10 +78,30 @@ def refuse_archived(server: Server, machine: Machine) -> None:
 
 
 def run(session: Session, public_id: str) -> Run:
-    row = session.exec(select(Run).where(Run.public_id == public_id)).first()
-    if row is None:
-        raise NotFound(_("There is no run {id!r}.", id=public_id))
-    return row
+    """The run with its machine, server, configuration and model, in one query. Raises NotFound."""
+    return runs_by_id(session, [public_id])[public_id]
+
+
+def runs_by_id(session: Session, public_ids: Collection[str]) -> dict[str, Run]:
+    """Runs by public id, each with its machine, server, configuration and model, in one query.
+
+    Raises NotFound when one is missing.
+    """
+    run, config = cast(Any, Run), cast(Any, Config)  # on the class, a relationship is an attribute to load
+    query = (
+        select(Run)
+        .where(col(Run.public_id).in_(public_ids))
+        .options(
+            joinedload(run.machine, innerjoin=True),
+            joinedload(run.server, innerjoin=True),
+            joinedload(run.config).joinedload(config.model, innerjoin=True),
+        )
+    )
+    by_id = {run.public_id: run for run in session.exec(query)}
+    missing = next((public_id for public_id in public_ids if public_id not in by_id), None)
+    if missing is not None:
+        raise NotFound(_("There is no run {id!r}.", id=missing))
+    return by_id
 
 
 def claim(session: Session, run_id: int, worker_pid: int, worker_instance: str) -> bool:
@@ -177,36 +196,6 @@ def wait_reason(session: Session, run: Run) -> str:
         if ahead
         else _("Waiting for its turn.")
     )
-
-
-class Circumstances(NamedTuple):
-    run: Run
-    machine: Machine
-    server: Server
-    config: Config | None
-    """None: it ended before its configuration was known."""
-    model: Model | None
-
-
-def circumstances(session: Session, run: Run) -> tuple[Machine, Server, Config | None, Model | None]:
-    return circumstances_of(session, [run.public_id])[run.public_id][1:]
-
-
-def circumstances_of(session: Session, public_ids: Collection[str]) -> dict[str, Circumstances]:
-    """By public id. Raises NotFound when one is missing."""
-    query = (
-        select(Run, Machine, Server, Config, Model)  # type: ignore[call-overload]  # typed for four columns
-        .join(Machine, col(Machine.id) == col(Run.machine_id))
-        .join(Server, col(Server.id) == col(Run.server_id))
-        .outerjoin(Config, col(Config.id) == col(Run.config_id))
-        .outerjoin(Model, col(Model.id) == col(Config.model_id))
-        .where(col(Run.public_id).in_(public_ids))
-    )
-    rows = {row[0].public_id: Circumstances(*row) for row in session.exec(query)}
-    missing = next((public_id for public_id in public_ids if public_id not in rows), None)
-    if missing is not None:
-        raise NotFound(_("There is no run {id!r}.", id=missing))
-    return rows
 
 
 def newest_configs(session: Session, server_ids: Collection[int | None]) -> dict[tuple[int, int | None], int]:

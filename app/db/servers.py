@@ -6,7 +6,7 @@ from sqlmodel import Session, col, func, select
 from app.core.errors import NotFound
 from app.core.i18n import _
 from app.db.slugs import free_slug
-from app.db.tables import Machine, Server, now
+from app.db.tables import Server, now
 
 
 def list_servers(session: Session, archived: bool = False, machine_id: int | None = None) -> Sequence[Server]:
@@ -28,13 +28,6 @@ def server(session: Session, slug: str) -> Server:
     if row is None:
         raise NotFound(_("There is no server called {slug!r}.", slug=slug))
     return row
-
-
-def server_with_machine(session: Session, slug: str) -> tuple[Server, Machine]:
-    row = server(session, slug)
-    machine = session.get(Machine, row.machine_id)
-    assert machine is not None, "a foreign key holds it"
-    return row, machine
 
 
 def server_at(session: Session, base_url: str) -> Server | None:

@@ -12,7 +12,7 @@ from sqlmodel import Session, col, select, update
 from app.core.configuration import is_file_path
 from app.db import configs
 from app.db.continuation import snapshot_of
-from app.db.tables import Config, Model, Run, SampleRow
+from app.db.tables import Config, Run, SampleRow
 
 _AT_ONCE = 500
 """Runs in one statement: databases limit its parameters."""
@@ -45,7 +45,7 @@ def _split(session: Session, config_id: int, ids: dict[int, str | None]) -> int:
     if len(counts) < 2:
         return 0
     config = session.get_one(Config, config_id)
-    model = session.get_one(Model, config.model_id)
+    model = config.model
     frozen = snapshot_of(config, model)
     # the model with the most runs keeps the configuration, unless some of its runs may be of another one
     *_leaving, most = ordered = sorted(counts, key=lambda identifier: (counts[identifier], identifier))

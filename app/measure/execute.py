@@ -70,7 +70,7 @@ def _run_to_end(
     try:
         with database.read() as session:
             run = runs.run(session, public_id)
-            machine, server, _, _ = runs.circumstances(session, run)
+            machine, server = run.machine, run.server
             runs.refuse_archived(server, machine)
             suite = suites.suite_by_sha256(session, run.suite_key, run.suite_sha256)
         suite = suite.with_counts(run.plan["repetitions"], run.plan["warmups"])

@@ -51,7 +51,7 @@ def notify_run_ended(database: Database, settings: Settings, public_id: str) -> 
 
 
 def _message(session: Session, run: Run) -> Message | None:
-    machine, server, _, model = runs.circumstances(session, run)
+    machine, server, model = run.machine, run.server, run.model
     subject = " ".join(filter(None, [model.name, model.quantization])) if model else f"Suite {run.suite_key}"
     circumstances = f"Suite {run.suite_key} on {server.name}, machine {machine.name}; run {run.public_id}."
     if run.status == "failed":

@@ -15,7 +15,7 @@ from app.core.i18n import N_, _, separator
 from app.core.units import format_bytes
 from app.db.machines import BandwidthValue, MachineDevice, device_title, devices
 from app.db.query_cache import cached_query
-from app.db.tables import Config, Machine, Run
+from app.db.tables import Run
 from app.hardware.catalogue import is_same_name
 from app.results.run_filter import NOT_HIDDEN
 
@@ -40,7 +40,7 @@ class Hardware:
 
 def freeze(session: Session, run: Run) -> FrozenDevices:
     """The devices of the run's machine as they are known now."""
-    return freeze_devices(devices(session, session.get_one(Machine, run.machine_id)))
+    return freeze_devices(devices(session, run.machine))
 
 
 def refreeze(session: Session, run: Run) -> None:
@@ -51,10 +51,9 @@ def refreeze(session: Session, run: Run) -> None:
 
 def hardware_of(session: Session, run: Run) -> Hardware:
     """None of the machine's where the model ran elsewhere."""
-    config = None if run.config_id is None else session.get(Config, run.config_id)
-    if config is not None and remote_host(config.settings):
+    if run.config is not None and remote_host(run.config.settings):
         return Hardware(())
-    return resolve_hardware(run.hardware, devices(session, session.get_one(Machine, run.machine_id)))
+    return resolve_hardware(run.hardware, devices(session, run.machine))
 
 
 def gpu_share_of(evidence: Mapping[str, Any]) -> float | None:

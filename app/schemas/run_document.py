@@ -31,7 +31,7 @@ def run_document(session: Session, public_id: str) -> dict[str, Any]:
     run that comes before this one. Raises NotFound."""
     run = runs.run(session, public_id)
     assert run.id is not None
-    machine, server, config, model = runs.circumstances(session, run)
+    machine, server, config, model = run.machine, run.server, run.config, run.model
     taken = samples.samples_of(session, run.id)
     measured = measurements.measurements_of(session, run.id)
     roof = run_ceiling(session, run, config, model, hardware.hardware_of(session, run), measured)

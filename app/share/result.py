@@ -48,7 +48,7 @@ def result(session: Session, public_id: str) -> Result:
     """Raises NotFound, and BadInput for a run without any number."""
     run = runs.run(session, public_id)
     assert run.id is not None
-    machine, _server, config, model = runs.circumstances(session, run)
+    machine, config, model = run.machine, run.config, run.model
     measured = measurements.measurements_of(session, run.id)
     if config is None or model is None or all(each.value is None for each in measured):
         raise BadInput(_("This run has no result that could be shared."))

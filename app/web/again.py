@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from sqlmodel import Session
 
-from app.db.runs import MAX_QUEUED_AT_ONCE, circumstances_of, newest_configs
+from app.db.runs import MAX_QUEUED_AT_ONCE, newest_configs, runs_by_id
 from app.db.tables import Config, Run, Server
 from app.results.compare import Comparison
 from app.results.compare.words import runs_to_settle
@@ -43,19 +43,20 @@ def settling_runs(session: Session, found: Comparison) -> dict[int, list[Again]]
     counts = {pair.place: _counts(found, pair.place) for pair in found.pairs if pair.verdict is Verdict.INCONCLUSIVE}
     if not any(counts.values()):
         return {}
-    circumstances = circumstances_of(session, {subject.public_id for subject in found.subjects})
-    newest = newest_configs(session, {side.server.id for side in circumstances.values()})
+    runs_of_subjects = runs_by_id(session, {subject.public_id for subject in found.subjects})
+    newest = newest_configs(session, {run.server_id for run in runs_of_subjects.values()})
     settling: dict[int, list[Again]] = {}
     for place, of_sides in counts.items():
         seen = set()
         for side, runs in of_sides.items():
-            run, _machine, server, config, model = circumstances[found.subjects[side].public_id]
+            run = runs_of_subjects[found.subjects[side].public_id]
+            server, model = run.server, run.model
             what = (server.id, run.config_id, run.suite_sha256)
             if server.archived_at is None and what not in seen:
                 seen.add(what)
                 chosen = model.id if model and run.plan.get("model") else None  # a server of several loads it anew
                 is_current = newest.get((run.server_id, chosen)) == run.config_id
-                fields = again_fields(run, server, config)
+                fields = again_fields(run, server, run.config)
                 again = Again(found.subjects[side].letter, fields, min(runs, MAX_QUEUED_AT_ONCE), is_current)
                 settling.setdefault(place, []).append(again)
     return settling

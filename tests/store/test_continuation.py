@@ -89,7 +89,7 @@ def test_a_model_that_was_named_by_its_quantization_goes_on_under_its_name(sessi
     identity = {"context": 4096, "model_id": "google/gemma-3-12b@q4_k_m"}
     new = freeze(session, Snapshot("lmstudio", None, "gemma-3-12b", "Q4_K_M", identity))
     assert new.id == old.id
-    assert configs.circumstances(session, new)[0].name == "gemma-3-12b"
+    assert new.model.name == "gemma-3-12b"
 
 
 def test_other_settings_are_another_configuration_as_ever(session: Session) -> None:

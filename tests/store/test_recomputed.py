@@ -223,4 +223,4 @@ def test_a_command_that_reads_brings_earlier_runs_up_to_date_first(
     with database.write() as session:
         _as_of_an_older_version(session)
     monkeypatch.setattr("app.cli.common.LONGEST_WAIT_S", -1.0)
-    assert "`roofmark serve` computes them anew" in CliRunner().invoke(app, ["runs"]).stderr
+    assert "`roofmark serve` recomputes them" in CliRunner().invoke(app, ["runs"]).stderr

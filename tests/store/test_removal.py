@@ -113,11 +113,7 @@ def test_a_server_or_machine_goes_only_when_archived(
 ) -> None:
     with database.write() as session:
         ids = seed(session, runs=30, detailed=3)
-        of_it = [
-            public_id
-            for public_id in ids
-            if runs.circumstances(session, runs.run(session, public_id))[0].slug == "strix-halo"
-        ]
+        of_it = [public_id for public_id in ids if runs.run(session, public_id).machine.slug == "strix-halo"]
         _baseline(session, runs.run(session, of_it[0]))
     with database.write() as session:
         with pytest.raises(Conflict, match="archive it"):

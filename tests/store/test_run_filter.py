@@ -10,7 +10,6 @@ from sqlmodel import Session, select
 
 from app.core.errors import BadInput
 from app.db.database import Database
-from app.db.runs import circumstances
 from app.db.tables import Config, Model, Run, Server
 from app.results.explore import observations
 from app.results.history.series import history
@@ -22,7 +21,7 @@ from tests.filtered import add_notebook, questions
 
 def fits(session: Session, run: Run, question: dict[str, str]) -> bool:
     """Read off the run itself, field by field, without any query of the filter."""
-    machine, server, config, model = circumstances(session, run)
+    machine, server, config, model = run.machine, run.server, run.config, run.model
     labels = {label.casefold() for label in [*run.labels, *(config.labels if config else [])]}
     texts = _texts(run, server, config, model) | {machine.name, server.name}
     day = run.started_at.date() if run.started_at else None

@@ -62,7 +62,7 @@ def compare(
         )
     subjects = load_subjects(session, resolve(session, names), (*keys, *extra_keys))
     _refuse_twins(subjects)
-    sides = [subject.circumstances for subject in subjects]
+    sides = [subject.run for subject in subjects]
     differing = differences(sides, engine_titles)
     reasons = _reasons_not_comparable(subjects)
     main = _main(subjects, reasons)
@@ -115,9 +115,7 @@ def _reasons_not_comparable(subjects: Sequence[SubjectData]) -> list[str]:
     return [
         "",
         *(
-            base.reason_not_comparable
-            or other.reason_not_comparable
-            or refusal_reason_pair(base.circumstances.run, other.circumstances.run)
+            base.reason_not_comparable or other.reason_not_comparable or refusal_reason_pair(base.run, other.run)
             for other in others
         ),
     ]
@@ -127,23 +125,23 @@ def _titles(subjects: Sequence[SubjectData]) -> list[str]:
     """Model and quantization: the whole id of a model where two of a server share the name."""
     snapshots = {
         place: snapshot_of(side.config, side.model)
-        for place, side in enumerate(subject.circumstances for subject in subjects)
+        for place, side in enumerate(subject.run for subject in subjects)
         if side.config and side.model
     }
-    is_one_server = len({subject.circumstances.server.id for subject in subjects}) == 1
+    is_one_server = len({subject.run.server_id for subject in subjects}) == 1
     names = model_names(list(snapshots.values())) if is_one_server else [each.model for each in snapshots.values()]
     titles = {
         place: replace(snapshot, model=name).model_title
         for (place, snapshot), name in zip(snapshots.items(), names, strict=True)
     }
     return [
-        titles.get(place) or _("Run {public_id}", public_id=subject.circumstances.run.public_id)
+        titles.get(place) or _("Run {public_id}", public_id=subject.run.public_id)
         for place, subject in enumerate(subjects)
     ]
 
 
 def _subject(letter: str, subject: SubjectData, title: str) -> Subject:
-    run, machine, server, config, model = subject.circumstances
+    run, config, model = subject.run, subject.run.config, subject.run.model
     return Subject(
         letter=letter,
         key=subject.reference.key,
@@ -152,8 +150,8 @@ def _subject(letter: str, subject: SubjectData, title: str) -> Subject:
         unit=subject.unit,
         data_source=subject.data_source,
         runs=subject.runs,
-        machine=machine.name,
-        server=server.name,
+        machine=run.machine.name,
+        server=run.server.name,
         engine=config.engine if config else None,
         engine_version=config.engine_version if config else None,
         model=model.name if model else None,
@@ -180,7 +178,7 @@ def _main(subjects: Sequence[SubjectData], reasons: Sequence[str]) -> Workload |
     comparable = [subject for subject, reason in zip(subjects, reasons, strict=True) if not reason]
     points = _points(subjects)
     common = [point for point in points if all(point in subject.points for subject in comparable)]
-    usual = subjects[0].circumstances.run.main_point_key
+    usual = subjects[0].run.main_point_key
     return next((point for point in common if point.key == usual), next(iter([*common, *points]), None))
 
 
@@ -374,11 +372,11 @@ def _ceilings(session: Session, subjects: Sequence[SubjectData], point: Workload
     machine_devices: dict[int, Sequence[MachineDevice]] = {}
     stated = all_stated(session)
     for subject in subjects:
-        machine = subject.circumstances.machine
+        machine = subject.run.machine
         assert machine.id is not None
         if machine.id not in machine_devices:
             machine_devices[machine.id] = devices(session, machine)
-    runs = [subject.circumstances.run for subject in subjects]
+    runs = [subject.run for subject in subjects]
     hardware = [resolve_hardware(run.hardware, machine_devices[run.machine_id]) for run in runs]
     return tuple(_ceiling(*pair, stated, point) for pair in zip(hardware, subjects, strict=True))
 
@@ -386,13 +384,13 @@ def _ceilings(session: Session, subjects: Sequence[SubjectData], point: Workload
 def _ceiling(
     hardware: Hardware, subject: SubjectData, stated: Mapping[tuple[str, str], StatedGeometry], point: Workload | None
 ) -> Ceiling:
-    config, model = subject.circumstances.config, subject.circumstances.model
+    config, model = subject.run.config, subject.run.model
     at_point = (subject.at(point) if point else []) or subject.at(subject.main_point)
     if config is None or model is None or not at_point:
         reason = subject.reason_not_comparable or _("It did not measure this point.")
         return Ceiling(None, "", None, None, "", None, reason)
     told = best_geometry(model, stated.get((model.name, model.quantization)))
-    gpu_share = gpu_share_of(subject.circumstances.run.evidence)
+    gpu_share = gpu_share_of(subject.run.evidence)
     found = resolve_placement(hardware.devices, config, told, hardware.assumptions, gpu_share)
     if not isinstance(found, Placement):
         return Ceiling(None, "", None, None, "", None, f"{found.reason} {found.remedy}")

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app import charts
 from app.db import baselines
-from app.db.runs import MAX_QUEUED_AT_ONCE, circumstances_of
+from app.db.runs import MAX_QUEUED_AT_ONCE, runs_by_id
 from app.db.tables import now
 from app.metrics.base import SOURCES
 from app.results.compare import Comparison, compare
@@ -63,8 +63,8 @@ def _address(request: Request, *names: str) -> str:
 def _by_age(session: Session, names: Sequence[str], base: str) -> list[str]:
     """Oldest first, so that what was measured later is set against what was there before; `base` before all."""
     ids = {name: name.removeprefix(CONFIG) for name in names}
-    found = circumstances_of(session, set(ids.values()) - set(WORDS))
-    queued = {name: found[public_id].run.queued_at for name, public_id in ids.items() if public_id in found}
+    found = runs_by_id(session, set(ids.values()) - set(WORDS))
+    queued = {name: found[public_id].queued_at for name, public_id in ids.items() if public_id in found}
     return sorted(names, key=lambda name: (name != base, queued.get(name, now())))
 
 
@@ -144,7 +144,7 @@ def _picker(
     can_be_compared = replace(where, status="done", hidden="without")
     rows, total = list_runs(session, can_be_compared, page=1, per_page=OFFERED)
     ids = {name: name.removeprefix(CONFIG) for name in names if name.removeprefix(CONFIG) not in WORDS}
-    chosen = circumstances_of(session, set(ids.values())) if ids else {}
+    chosen = runs_by_id(session, set(ids.values())) if ids else {}
     return render(
         request,
         "compare_pick.html",

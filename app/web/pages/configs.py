@@ -21,15 +21,16 @@ router = APIRouter(include_in_schema=False)
 def show_config(request: Request, session: ReadSession, fingerprint: str, server: str = "") -> Response:
     """The same configuration may have been measured on several servers: `server` says which, the newest without it."""
     config = configs.config(session, fingerprint, server or None)
-    model, on, machine = configs.circumstances(session, config)
-    rows, total = list_runs(session, RunFilter(config=config.fingerprint, server=on.slug), per_page=LATEST_RUNS)
+    rows, total = list_runs(
+        session, RunFilter(config=config.fingerprint, server=config.server.slug), per_page=LATEST_RUNS
+    )
     return render(
         request,
         "config.html",
         config=config,
-        model=model,
-        server=on,
-        machine=machine,
+        model=config.model,
+        server=config.server,
+        machine=config.server.machine,
         elsewhere=configs.other_servers(session, config),
         previous=previous_of_config(session, config, engine_titles()),
         rows=rows,
@@ -38,7 +39,7 @@ def show_config(request: Request, session: ReadSession, fingerprint: str, server
         suites=sorted({row.suite_key for row in rows}),
         ceilings={
             suite: roof
-            for (config_id, suite), roof in config_ceilings(session, machine.id).items()
+            for (config_id, suite), roof in config_ceilings(session, config.server.machine_id).items()
             if config_id == config.id
         },
     )

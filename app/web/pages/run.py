@@ -48,7 +48,7 @@ def show_run(request: Request, session: ReadSession, public_id: str, point: str 
     """`point` chooses whose charts are shown, by its key; the suite's main point without it."""
     run = runs.run(session, public_id)
     assert run.id is not None
-    machine, server, config, model = runs.circumstances(session, run)
+    machine, server, config, model = run.machine, run.server, run.config, run.model
     taken = samples.samples_of(session, run.id)
     measured = measurements.measurements_of(session, run.id)
     held = hardware.hardware_of(session, run)

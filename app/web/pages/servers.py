@@ -97,7 +97,7 @@ def show_server(request: Request, session: ReadSession, slug: str, unreached: bo
 def _page(
     request: Request, session: Session, slug: str, *, unreached: bool = False, error: RoofmarkError | None = None
 ) -> Response:
-    server, machine = servers.server_with_machine(session, slug)
+    server = servers.server(session, slug)
     rows, total = list_runs(session, RunFilter(server=slug), per_page=LATEST_RUNS)
     return render(
         request,
@@ -105,7 +105,7 @@ def _page(
         status=error.http_status if error else 200,
         error=error,
         server=server,
-        machine=machine,
+        machine=server.machine,
         rows=rows,
         total=total,
         usual_suite=suites.DEFAULT_SUITE,
@@ -116,8 +116,9 @@ def _page(
 @router.get("/servers/{slug}/edit", name="edit_server")
 def edit_server(request: Request, database: DatabaseDep, slug: str) -> Response:
     with database.read() as session:
-        server, machine = servers.server_with_machine(session, slug)
-    return _form(request, database, server_form.initial_form(server, machine), server=server)
+        server = servers.server(session, slug)
+        form = server_form.initial_form(server, server.machine)
+    return _form(request, database, form, server=server)
 
 
 @router.post("/servers/{slug}", name="save_server")
