@@ -29,11 +29,11 @@ def split_models(session: Session, server_id: int | None = None) -> int:
     asked = col(Run.plan)["model"].as_string()
     query = select(col(Run.config_id), asked).where(col(Run.config_id).in_(unnamed)).distinct()
     # where nobody asked for an id, the server had one model as far as anybody knows
-    config_ids = {config_id for config_id, identifier in session.execute(query) if _is_full(identifier)}
+    config_ids = {config_id for config_id, identifier in session.exec(query) if config_id and _is_full(identifier)}
     moved = 0
     for config_id in sorted(config_ids):
-        rows = session.execute(select(col(Run.id), asked).where(Run.config_id == config_id))
-        moved += _split(session, config_id, {run_id: _full(identifier) for run_id, identifier in rows})
+        rows = session.exec(select(col(Run.id), asked).where(Run.config_id == config_id))
+        moved += _split(session, config_id, {run_id: _full(identifier) for run_id, identifier in rows if run_id})
     return moved
 
 
@@ -65,13 +65,13 @@ def _split(session: Session, config_id: int, ids: dict[int, str | None]) -> int:
 def _move(session: Session, run_ids: Sequence[int], config: Config) -> None:
     for start in range(0, len(run_ids), _AT_ONCE):
         chunk = run_ids[start : start + _AT_ONCE]
-        session.execute(update(Run).where(col(Run.id).in_(chunk)).values(config_id=config.id))
+        session.exec(update(Run).where(col(Run.id).in_(chunk)).values(config_id=config.id))
 
 
 def _answered(session: Session, config_id: int) -> dict[int, str]:
     """The one id that answered each run of a configuration, where it tells enough."""
     model = col(SampleRow.record)["trace"]["model"].as_string()
-    rows = session.execute(
+    rows = session.exec(
         select(col(SampleRow.run_id), model)
         .join(Run, col(Run.id) == col(SampleRow.run_id))
         .where(Run.config_id == config_id)

@@ -7,8 +7,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from sqlalchemy import Text, cast, func, select
-from sqlmodel import Session, col
+from sqlalchemy import Text, cast
+from sqlmodel import Session, col, func, select
 
 from app.core.config_settings import remote_host
 from app.core.i18n import N_, _, separator
@@ -74,10 +74,11 @@ def newest_records(session: Session) -> dict[tuple[int, int], HardwareRecord]:
     newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None), NOT_HIDDEN)
     newest = newest.group_by(col(Run.machine_id), col(Run.config_id))
     columns = (col(Run.machine_id), col(Run.config_id), col(Run.hardware), col(Run.evidence))
-    rows = session.execute(select(*columns).where(col(Run.id).in_(newest))).all()
+    rows = session.exec(select(*columns).where(col(Run.id).in_(newest))).all()
     return {
         (machine_id, config_id): HardwareRecord(frozen, gpu_share_of(evidence))
         for machine_id, config_id, frozen, evidence in rows
+        if config_id is not None
     }
 
 
@@ -254,15 +255,12 @@ def timelines(session: Session, server_id: int | None = None) -> Timelines:
     order = [col(Run.started_at), col(Run.id)]
     record = cast(col(Run.hardware), Text)
     before = func.lag(record).over(partition_by=col(Run.server_id), order_by=order)
-    columns = (col(Run.server_id), col(Run.started_at), col(Run.hardware), record.label("record"))
-    recorded = select(*columns, before.label("before")).where(
-        col(Run.started_at).is_not(None), record != "[]", NOT_HIDDEN
-    )
+    columns: list[Any] = [Run.server_id, Run.started_at, Run.hardware, record.label("record"), before.label("before")]
+    recorded = select(*columns).where(col(Run.started_at).is_not(None), record != "[]", NOT_HIDDEN)
     if server_id is not None:
         recorded = recorded.where(col(Run.server_id) == server_id)
     records = recorded.subquery()
     switches = select(records.c.server_id, records.c.started_at, records.c.hardware).where(
         records.c.before.is_(None) | (records.c.before != records.c.record)
     )
-    rows = session.execute(switches.order_by(records.c.started_at)).all()
-    return Timelines((row.server_id, row.started_at, row.hardware) for row in rows)
+    return Timelines(session.exec(switches.order_by(records.c.started_at)).all())

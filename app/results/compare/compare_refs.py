@@ -3,8 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import func, select
-from sqlmodel import Session, col
+from sqlmodel import Session, col, func, select
 
 from app.core.errors import BadInput, NotFound
 from app.core.i18n import _
@@ -84,11 +83,11 @@ def _reference(session: Session, name: str, anchor: str) -> Reference:
 
 
 def _latest(session: Session) -> str:
-    newest = select(col(Run.public_id)).where(col(Run.status) == "done", NOT_HIDDEN)
-    public_id = session.execute(newest.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)).scalar()
+    newest = select(Run.public_id).where(col(Run.status) == "done", NOT_HIDDEN)
+    public_id = session.exec(newest.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)).first()
     if public_id is None:
         raise NotFound(_("There is no finished run yet."))
-    return str(public_id)
+    return public_id
 
 
 def newest_alike(session: Session, of: Collection[Run]) -> dict[str, list[Run]]:
@@ -107,7 +106,7 @@ def newest_alike(session: Session, of: Collection[Run]) -> dict[str, list[Run]]:
         .subquery()
     )
     query = select(Run).join(aged, col(Run.id) == aged.c.id).where(aged.c.age <= NEWEST_RUNS).order_by(aged.c.age)
-    rows = session.execute(query).scalars().all() if of else []
+    rows = session.exec(query).all() if of else []
     return {
         run.public_id: [row for row in rows if (row.config_id, row.suite_sha256) == (run.config_id, run.suite_sha256)]
         for run in of

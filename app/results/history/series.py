@@ -36,13 +36,13 @@ def _history(
     if config_ids is not None:
         filters.append(col(Run.config_id).in_(config_ids))
     hidden_query = select(func.count(col(Run.id))).where(*DONE, ~NOT_HIDDEN, *filters)
-    hidden: int = session.execute(hidden_query).scalar_one()
+    hidden = session.exec(hidden_query).one()
     everything = RunFilter(suite=where.suite), metrics, None
     wide = None if (where, metrics, config_ids) == everything else _history.peek(session, *everything)
     if wide is None:
         return _read(session, _points(metrics).where(NOT_HIDDEN, *filters), metrics), hidden
     # a choice on an open history: which runs is asked in a fraction of the time that their measurements take
-    chosen = session.execute(select(Run.public_id).where(*DONE, NOT_HIDDEN, *filters)).scalars()
+    chosen = session.exec(select(Run.public_id).where(*DONE, NOT_HIDDEN, *filters))
     return wide[0].take(wide[0].with_public_ids(chosen)), hidden
 
 
