@@ -18,7 +18,7 @@ from statistics import median
 from typing import Literal
 
 from app.stats.runs import RunMedian, RunScatter, median_variance
-from app.stats.student import CONFIDENCE, t_quantile, two_sided_p
+from app.stats.student import CONFIDENCE, t_quantile, two_sided_p, welch_freedom
 
 SAME_WITHIN = 0.03
 """Unless a setting says otherwise: an interval within this share of 1, either way, is no change worth the name."""
@@ -137,13 +137,8 @@ def _degrees_of_freedom(base: Result, compared: Result) -> float:
     if base.scatter == compared.scatter:
         return base.scatter.degrees_of_freedom
     variances = base.variance(), compared.variance()
-    total = sum(variances)
-    if total == 0:
-        return min(base.scatter.degrees_of_freedom, compared.scatter.degrees_of_freedom)
-    return 1 / sum(
-        (variance / total) ** 2 / result.scatter.degrees_of_freedom
-        for variance, result in zip(variances, (base, compared), strict=True)
-    )
+    freedoms = base.scatter.degrees_of_freedom, compared.scatter.degrees_of_freedom
+    return welch_freedom(variances, freedoms) if any(variances) else min(freedoms)
 
 
 def _is_same(low: float, high: float, same_within: float) -> bool:

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from app.metrics.summary import t_quantile
 from app.results.history.levels import choose, relative_times
+from app.stats.student import t_quantile
 from app.stats.verdict import SAME_WITHIN
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
