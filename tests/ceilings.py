@@ -5,7 +5,7 @@ from typing import Any
 
 from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights
 from app.core.samples import Workload
-from app.db.machines import MachineDevice, Stated
+from app.db.machines import BandwidthValue, MachineDevice
 from app.db.models import best_geometry
 from app.db.tables import FULL_GEOMETRY, Config, Model
 from app.metrics import MetricResult
@@ -20,13 +20,13 @@ GEOMETRY = Geometry(
 )
 
 POINT = Workload(512, 128)
-RAM = MachineDevice("Memory", "ram", 1, None, [Stated(50e9, "measured")], llc_bytes=32 << 20)
+RAM = MachineDevice("Memory", "ram", 1, None, [BandwidthValue(50e9, "measured")], llc_bytes=32 << 20)
 
 
 def card(
     bandwidth: float | None = 1000e9, count: int = 1, memory: int = 24, peak: float | None = None
 ) -> MachineDevice:
-    stated = [Stated(bandwidth, "catalogue")] if bandwidth else []
+    stated = [BandwidthValue(bandwidth, "catalogue")] if bandwidth else []
     return MachineDevice("Card", "accelerator", count, memory << 30, stated, peak, None, 64 << 20)
 
 

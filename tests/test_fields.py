@@ -9,7 +9,7 @@ from sqlmodel import Session, col, select
 from app.core import i18n
 from app.core.config_settings import SETTINGS, Setting, format_setting
 from app.core.configuration import describe_changes
-from app.db.configs import Described, describe
+from app.db.configs import ConfigDescription, describe
 from app.db.database import Database
 from app.db.tables import Config, Model, Run
 from app.metrics import metrics
@@ -47,7 +47,7 @@ def _facts(session: Session, public_id: str) -> dict[str, object]:
     return {fact.title: fact.value for fact in circumstances.facts(config, model, [])}
 
 
-def _series(configs: Mapping[int, Described], key: str) -> list[str]:
+def _series(configs: Mapping[int, ConfigDescription], key: str) -> list[str]:
     return [series_text(key, series_context(config, {})) for config in configs.values()]
 
 

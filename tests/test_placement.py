@@ -10,7 +10,7 @@ from app.ceiling.bytes_per_step import step
 from app.ceiling.decode import Split
 from app.ceiling.geometry import Attention, Geometry, Part, Source, Weights
 from app.core.samples import Workload
-from app.db.machines import MachineDevice, Stated
+from app.db.machines import BandwidthValue, MachineDevice
 from app.db.models import KnownGeometry
 from app.db.tables import Config
 from app.metrics.token_counts import TokenCounts
@@ -42,7 +42,7 @@ MOE = replace(
 
 
 def card(gigabytes_per_s: float, gib: int, name: str = "Card") -> MachineDevice:
-    return MachineDevice(name, "accelerator", 1, gib << 30, [Stated(gigabytes_per_s * 1e9, "catalogue")])
+    return MachineDevice(name, "accelerator", 1, gib << 30, [BandwidthValue(gigabytes_per_s * 1e9, "catalogue")])
 
 
 def placed(
@@ -205,7 +205,7 @@ def test_without_the_memorys_bandwidth_there_is_no_ceiling() -> None:
 
 
 def test_memory_that_is_the_systems_own_is_no_limit() -> None:
-    spark = MachineDevice("DGX Spark (GB10)", "accelerator", 1, 1 << 30, [Stated(273e9, "catalogue")])
+    spark = MachineDevice("DGX Spark (GB10)", "accelerator", 1, 1 << 30, [BandwidthValue(273e9, "catalogue")])
     assert allowed([RAM, spark], dense(WEIGHT_BYTES)) == pytest.approx(273e9 / WEIGHT_BYTES)
 
 

@@ -325,7 +325,7 @@ def explained(database: Database, public_id: str) -> DecodeAnalysis:
     with database.read() as session:
         run = runs.run(session, public_id)
         assert run.id is not None
-        _, _, config, model = runs.circumstances(session, run)
+        config, model = run.config, run.model
         ceiling_of_run = run_ceiling(
             session, run, config, model, hardware_of(session, run), measurements.measurements_of(session, run.id)
         )
@@ -443,7 +443,7 @@ def test_nothing_measured_is_nothing_explained(database: Database, first_run: st
             session.add(row)
     with database.read() as session:
         run = runs.run(session, first_run)
-        _, _, config, model = runs.circumstances(session, run)
+        config, model = run.config, run.model
         ceiling_of_run = run_ceiling(
             session, run, config, model, hardware_of(session, run), measurements.measurements_of(session, 1)
         )

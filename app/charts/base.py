@@ -104,13 +104,13 @@ def allocate_points(counts: Sequence[int], total: int = MAX_POINTS) -> list[int]
     >>> allocate_points([10, 5000, 5000], 1000)
     [10, 495, 495]
     """
-    given = [0] * len(counts)
-    left = total
+    shares = [0] * len(counts)
+    remaining = total
     by_size = sorted(range(len(counts)), key=lambda i: counts[i])
     for place, i in enumerate(by_size):
-        given[i] = min(counts[i], left // (len(counts) - place))
-        left -= given[i]
-    return given
+        shares[i] = min(counts[i], remaining // (len(counts) - place))
+        remaining -= shares[i]
+    return shares
 
 
 def downsample_minmax(values: Sequence[float], limit: int, always: Iterable[int] = ()) -> Sequence[int]:
@@ -122,9 +122,9 @@ def downsample_minmax(values: Sequence[float], limit: int, always: Iterable[int]
     if count <= limit:
         return range(count)
     buckets = max(1, limit // 3)
-    kept = {0, *always}
+    indices = {0, *always}
     for number in range(buckets):
         begin, end = number * count // buckets, (number + 1) * count // buckets
         bucket = values[begin:end]
-        kept.update((begin + bucket.index(min(bucket)), begin + bucket.index(max(bucket)), end - 1))
-    return sorted(kept)
+        indices.update((begin + bucket.index(min(bucket)), begin + bucket.index(max(bucket)), end - 1))
+    return sorted(indices)

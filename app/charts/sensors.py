@@ -44,23 +44,23 @@ def sensors_of(sample: Sample) -> Figure | None:
     """Panels for what there is, one line for each card and the processor. None with fewer than two readings."""
     at_ms: list[int] = sample.sensors.get("at_ms", [])
     values: dict[str, list[float | None]] = sample.sensors.get("values", {})
-    found = [(_(title), divisor, lines) for title, ends, divisor in PANELS if (lines := _lines(values, ends))]
-    if len(at_ms) < 2 or not found:
+    panels = [(_(title), divisor, lines) for title, ends, divisor in PANELS if (lines := _lines(values, ends))]
+    if len(at_ms) < 2 or not panels:
         return None
-    whose = list(dict.fromkeys(who for _, _, lines in found for who, _ in lines))
-    series = {who: place if place < MAX_SERIES else None for place, who in enumerate(whose)}
+    owners = list(dict.fromkeys(owner for _, _, lines in panels for owner, _ in lines))
+    series = {owner: place if place < MAX_SERIES else None for place, owner in enumerate(owners)}
     traces = [
-        _trace(place, series[who], f"{who}: {title}", at_ms, [_divided(v, divisor) for v in values[name]])
-        for place, (title, divisor, lines) in enumerate(found)
-        for who, name in lines
+        _trace(place, series[owner], f"{owner}: {title}", at_ms, [_divided(v, divisor) for v in values[name]])
+        for place, (title, divisor, lines) in enumerate(panels)
+        for owner, name in lines
     ]
     throttles = sample.sensors.get("throttles", [])
-    said = joined(*map(throttle_words, throttles), by=", ")
-    held = _("Held back: {throttles}.", throttles=said) if throttles else ""
+    throttle_text = joined(*map(throttle_words, throttles), by=", ")
+    throttle_sentence = _("Held back: {throttles}.", throttles=throttle_text) if throttles else ""
     return Figure(
         data=traces,
         layout={
-            **stacked([title for title, _, _ in found], axis(_("Time since the request was sent, ms"))),
+            **stacked([title for title, _, _ in panels], axis(_("Time since the request was sent, ms"))),
             "hovermode": "closest",
         },
         summary=joined(
@@ -69,27 +69,27 @@ def sensors_of(sample: Sample) -> Figure | None:
                 readings=plural(len(at_ms), "reading"),
                 ordinal=sample.ordinal + 1,
             ),
-            as_sentence(joined(*_extents(found, values), by="; ")),
-            held,
+            as_sentence(joined(*_extents(panels, values), by="; ")),
+            throttle_sentence,
         ),
         table=Table(
             columns=(_("Quantity"), _("Mean"), _("Lowest"), _("Highest")),
             rows=tuple(
-                _row(f"{who}: {title}", [_divided(value, divisor) for value in values[name]])
-                for title, divisor, lines in found
-                for who, name in lines
+                _row(f"{owner}: {title}", [_divided(value, divisor) for value in values[name]])
+                for title, divisor, lines in panels
+                for owner, name in lines
             ),
             texts=1,
         ),
-        legend=tuple(LegendEntry(series[who], who) for who in whose),
+        legend=tuple(LegendEntry(series[owner], owner) for owner in owners),
     )
 
 
-def _extents(found: Sequence[_Panel], values: dict[str, list[float | None]]) -> Iterator[str]:
+def _extents(panels: Sequence[_Panel], values: dict[str, list[float | None]]) -> Iterator[str]:
     """Of each panel all its lines together: `Power W: 60.0 to 304`."""
-    for title, divisor, lines in found:
-        told = [value / divisor for _who, name in lines for value in values[name] if value is not None]
-        low, high = format_number(min(told)), format_number(max(told))
+    for title, divisor, lines in panels:
+        scaled = [value / divisor for _owner, name in lines for value in values[name] if value is not None]
+        low, high = format_number(min(scaled)), format_number(max(scaled))
         extent = low if low == high else _("{low} to {high}", low=low, high=high)
         yield _("{title}: {extent}", title=title, extent=extent)
 
@@ -101,13 +101,13 @@ def absence(key: str | None) -> str:
 
 def _lines(values: dict[str, list[float | None]], ends: str) -> list[tuple[str, str]]:
     """Whose line it is, and its quantity's name."""
-    found = []
+    lines = []
     for name in values:
         match = _NAME.fullmatch(name)
-        is_told = any(value if ends in SELDOM else value is not None for value in values[name])
-        if match and match[3] == ends and is_told:
-            found.append((_title(match[1] or match[2]), name))
-    return found
+        has_reading = any(value if ends in SELDOM else value is not None for value in values[name])
+        if match and match[3] == ends and has_reading:
+            lines.append((_title(match[1] or match[2]), name))
+    return lines
 
 
 def _title(prefix: str | None) -> str:
@@ -137,5 +137,10 @@ def _trace(
 
 
 def _row(name: str, values: Sequence[float | None]) -> tuple[str, ...]:
-    known = [value for value in values if value is not None]
-    return (name, format_number(sum(known) / len(known)), format_number(min(known)), format_number(max(known)))
+    readings = [value for value in values if value is not None]
+    return (
+        name,
+        format_number(sum(readings) / len(readings)),
+        format_number(min(readings)),
+        format_number(max(readings)),
+    )

@@ -13,19 +13,19 @@ from app.metrics.throughput import Slo
 PANELS = (N_("Throughput tok/s"), N_("TTFT ms"), N_("TPOT ms"))
 
 
-def serving_figure(found: Sequence[Served], slo: Slo) -> Figure | None:
+def serving_figure(levels: Sequence[Served], slo: Slo) -> Figure | None:
     """Throughput, TTFT and TPOT against the number of streams; dashed: the limits. None without several streams."""
-    if not found:
+    if not levels:
         return None
-    streams = [each.streams for each in found]
+    streams = [level.streams for level in levels]
     ends = [streams[0], streams[-1]]
     traces = [
-        _line(0, 0, _("Throughput"), "tok/s", streams, [each.throughput_tokens_per_s for each in found]),
-        _line(1, 0, _("Median TTFT"), "ms", streams, [each.ttft_p50_ms for each in found]),
-        _line(1, 1, _("99th percentile of TTFT"), "ms", streams, [each.ttft_p99_ms for each in found]),
+        _line(0, 0, _("Throughput"), "tok/s", streams, [level.throughput_tokens_per_s for level in levels]),
+        _line(1, 0, _("Median TTFT"), "ms", streams, [level.ttft_p50_ms for level in levels]),
+        _line(1, 1, _("99th percentile of TTFT"), "ms", streams, [level.ttft_p99_ms for level in levels]),
         _limit(1, slo.ttft_ms, ends),
-        _line(2, 0, _("Median TPOT"), "ms", streams, [each.tpot_p50_ms for each in found]),
-        _line(2, 1, _("99th percentile of TPOT"), "ms", streams, [each.tpot_p99_ms for each in found]),
+        _line(2, 0, _("Median TPOT"), "ms", streams, [level.tpot_p50_ms for level in levels]),
+        _line(2, 1, _("99th percentile of TPOT"), "ms", streams, [level.tpot_p99_ms for level in levels]),
         _limit(2, slo.tpot_ms, ends),
     ]
     return Figure(
@@ -34,8 +34,8 @@ def serving_figure(found: Sequence[Served], slo: Slo) -> Figure | None:
             **stacked([_(title) for title in PANELS], axis(_("Streams at once"), tickvals=streams, type="log")),
             "hovermode": "closest",
         },
-        summary=_summary(found, slo),
-        table=_table(found),
+        summary=_summary(levels, slo),
+        table=_table(levels),
         legend=(
             LegendEntry(0, _("Median")),
             LegendEntry(1, _("99th percentile")),
@@ -44,33 +44,35 @@ def serving_figure(found: Sequence[Served], slo: Slo) -> Figure | None:
     )
 
 
-def _summary(found: Sequence[Served], slo: Slo) -> str:
+def _summary(levels: Sequence[Served], slo: Slo) -> str:
     limits = _(
         "TTFT of {ttft_ms} ms and TPOT of {tpot_ms} ms",
         ttft_ms=format_number(slo.ttft_ms),
         tpot_ms=format_number(slo.tpot_ms),
     )
-    most = largest_within(found)
+    most = largest_within(levels)
     if most is None:
-        fewest = plural(found[0].streams, "stream")
-        said = _(
+        fewest = plural(levels[0].streams, "stream")
+        limit_sentence = _(
             "With {streams} already, not every request kept within the limits: {limits}.", streams=fewest, limits=limits
         )
     else:
         streams = plural(most, "stream")
-        said = _("Up to {streams} every request kept within the limits: {limits}.", streams=streams, limits=limits)
-    best = max(found, key=lambda each: each.goodput_requests_per_s or 0)
+        limit_sentence = _(
+            "Up to {streams} every request kept within the limits: {limits}.", streams=streams, limits=limits
+        )
+    best = max(levels, key=lambda level: level.goodput_requests_per_s or 0)
     if not best.goodput_requests_per_s:
-        return said
+        return limit_sentence
     good = _(
         "Goodput is highest with {streams}: {goodput} requests per second within them.",
         streams=plural(best.streams, "stream"),
         goodput=format_number(best.goodput_requests_per_s),
     )
-    return joined(said, good)
+    return joined(limit_sentence, good)
 
 
-def _table(found: Sequence[Served]) -> Table:
+def _table(levels: Sequence[Served]) -> Table:
     return Table(
         columns=(
             _("Streams"),
@@ -85,17 +87,17 @@ def _table(found: Sequence[Served]) -> Table:
         ),
         rows=tuple(
             (
-                str(each.streams),
-                str(each.requests),
-                format_number(each.throughput_tokens_per_s),
-                format_number(each.ttft_p50_ms),
-                format_number(each.ttft_p99_ms),
-                format_number(each.tpot_p50_ms),
-                format_number(each.tpot_p99_ms),
-                f"{each.good_share * 100:.0f} %" if each.good_share is not None else format_number(None),
-                format_number(each.goodput_requests_per_s),
+                str(level.streams),
+                str(level.requests),
+                format_number(level.throughput_tokens_per_s),
+                format_number(level.ttft_p50_ms),
+                format_number(level.ttft_p99_ms),
+                format_number(level.tpot_p50_ms),
+                format_number(level.tpot_p99_ms),
+                f"{level.good_share * 100:.0f} %" if level.good_share is not None else format_number(None),
+                format_number(level.goodput_requests_per_s),
             )
-            for each in found
+            for level in levels
         ),
     )
 
@@ -103,14 +105,14 @@ def _table(found: Sequence[Served]) -> Table:
 def _line(
     panel: int, series: int, name: str, unit: str, x: Sequence[int], values: Sequence[float | None]
 ) -> dict[str, Any]:
-    known = [(streams, round(value, 3)) for streams, value in zip(x, values, strict=True) if value is not None]
+    pairs = [(streams, round(value, 3)) for streams, value in zip(x, values, strict=True) if value is not None]
     return {
         "type": "scatter",
         "mode": "lines+markers",
         "name": name,
         "meta": {"series": series},
-        "x": [streams for streams, _ in known],
-        "y": [value for _, value in known],
+        "x": [streams for streams, _ in pairs],
+        "y": [value for _, value in pairs],
         "yaxis": y_name(panel),
         "hovertemplate": hover_template(name, joined(f"%{{y:,.3~r}} {unit}", _(", streams: %{x}"), by="")),
         "showlegend": False,

@@ -14,19 +14,19 @@ def sparkline(values: Sequence[float | None], title: str = "Trend") -> Markup:
     In a template: `{{ sparkline(values, "Decode of the last 12 runs") }}`. It has no style attributes; its colour is
     the text colour, so that `.sparkline { color: var(--series-1) }` gives it one.
     """
-    known = [value for value in values if value is not None][-MAX_VALUES:]
-    if len(known) < 2:
+    readings = [value for value in values if value is not None][-MAX_VALUES:]
+    if len(readings) < 2:
         return Markup("")
-    lowest, highest = min(known), max(known)
+    lowest, highest = min(readings), max(readings)
     span = (highest - lowest) or 1.0
-    step = (WIDTH - 2 * MARGIN) / (len(known) - 1)
+    step = (WIDTH - 2 * MARGIN) / (len(readings) - 1)
     places = [
         (
             MARGIN + i * step,
             # a series without any change lies in the middle
             HEIGHT / 2 if highest == lowest else HEIGHT - MARGIN - (value - lowest) / span * (HEIGHT - 2 * MARGIN),
         )
-        for i, value in enumerate(known)
+        for i, value in enumerate(readings)
     ]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     x, y = places[-1]

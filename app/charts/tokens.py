@@ -28,8 +28,8 @@ def typical_sample(samples: Sequence[Sample]) -> Sample | None:
 def _streamed(samples: Sequence[Sample]) -> list[Sample]:
     """Those with a time to draw, without warm-ups; where prompts were worked through, without those found in the cache,
     whose first token comes at quite another time."""
-    found = [sample for sample in samples if len(sample.trace.token_events) > 1 and not sample.is_warmup]
-    return [sample for sample in found if not sample.reuses_cache] or found
+    streamed = [sample for sample in samples if len(sample.trace.token_events) > 1 and not sample.is_warmup]
+    return [sample for sample in streamed if not sample.reuses_cache] or streamed
 
 
 def timeline(samples: Sequence[Sample]) -> Figure | None:
@@ -71,10 +71,10 @@ def timeline(samples: Sequence[Sample]) -> Figure | None:
             }
         ],
     }
-    others = len(shown) - 1
-    legend = [LegendEntry(0, _title(typical, is_alone=not others), mode="lines")]
-    if others:
-        legend.append(LegendEntry(None, plural(others, "other sample"), mode="lines"))
+    n_others = len(shown) - 1
+    legend = [LegendEntry(0, _title(typical, is_alone=not n_others), mode="lines")]
+    if n_others:
+        legend.append(LegendEntry(None, plural(n_others, "other sample"), mode="lines"))
     summary = _(
         "Sample {ordinal}: the first token came after {first} ms, all {tokens:,} were complete after {last} ms.",
         first=format_number(token_times.first_token_ms(typical.trace)),
@@ -96,9 +96,11 @@ def _title(typical: Sample, is_alone: bool) -> str:
 
 def _ttft(shown: Sequence[Sample], typical: Sample) -> tuple[float, bool]:
     """What the result states as TTFT, and whether it is the median of several usable samples."""
-    known = [ttft for each in shown if is_usable(each) and (ttft := headline_metrics(each)["ttft_ms"]) is not None]
-    if len(known) > 1:
-        return median(known), True
+    ttfts = [
+        ttft for sample in shown if is_usable(sample) and (ttft := headline_metrics(sample)["ttft_ms"]) is not None
+    ]
+    if len(ttfts) > 1:
+        return median(ttfts), True
     first = token_times.first_token_ms(typical.trace)
     assert first is not None
     return first, False
@@ -119,15 +121,15 @@ def _milestones(sample: Sample) -> Table:
 def _line(sample: Sample, series: int | None, limit: int) -> dict[str, Any]:
     times = [event.at_ms for event in sample.trace.token_events]
     tokens = _tokens_so_far(sample)
-    kept = downsample_minmax(tokens, limit)
+    indices = downsample_minmax(tokens, limit)
     name = _("Sample {ordinal}", ordinal=sample.ordinal + 1)
     return {
         "type": "scatter",
         "mode": "lines",
         "name": name,
         "meta": {"series": series},
-        "x": [0.0, round(times[0], 3), *(round(times[i], 3) for i in kept)],
-        "y": [0.0, 0.0, *(round(tokens[i], 2) for i in kept)],
+        "x": [0.0, round(times[0], 3), *(round(times[i], 3) for i in indices)],
+        "y": [0.0, 0.0, *(round(tokens[i], 2) for i in indices)],
         "hovertemplate": hover_template(name, _("%{y:,.0f} tokens after %{x:,.0f} ms")),
         "showlegend": False,
     }
@@ -138,8 +140,8 @@ def _tokens_so_far(sample: Sample) -> list[float]:
     events = sample.trace.token_events
     if all(event.tokens is not None for event in events):
         return [float(event.tokens or 0) for event in events]
-    counted = sample.trace.output_tokens if sample.trace.count_source is not CountSource.EVENTS else None
-    per_event = (counted or len(events)) / len(events)
+    reported = sample.trace.output_tokens if sample.trace.count_source is not CountSource.EVENTS else None
+    per_event = (reported or len(events)) / len(events)
     return [per_event * place for place in range(1, len(events) + 1)]
 
 
@@ -148,15 +150,15 @@ def gaps(sample: Sample) -> Figure | None:
 
     None with fewer than two token events.
     """
-    found = token_times.gaps_ms(sample.trace)
-    if not found:
+    gap_times = token_times.gaps_ms(sample.trace)
+    if not gap_times:
         return None
     is_chunks = "multi_token_chunks" in sample.flags
     what, unit = (_("Chunk gap"), _("Event")) if is_chunks else (_("Inter-token latency"), _("Token"))
-    kept = downsample_minmax(found, MAX_POINTS)
-    marks = [(percent, percentile(found, percent)) for percent in PERCENTILES]
+    indices = downsample_minmax(gap_times, MAX_POINTS)
+    marks = [(percent, percentile(gap_times, percent)) for percent in PERCENTILES]
     layout = {
-        "xaxis": axis(_("{unit} of the answer", unit=unit), range=[0.5, len(found) + 1.5]),
+        "xaxis": axis(_("{unit} of the answer", unit=unit), range=[0.5, len(gap_times) + 1.5]),
         "yaxis": axis(joined(what, "ms", by=", ")),
         "hovermode": "closest",
         "bargap": 0.25,
@@ -164,24 +166,24 @@ def gaps(sample: Sample) -> Figure | None:
             {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": round(value, 3), "y1": round(value, 3)}
             for _, value in marks
         ],
-        "annotations": _percentile_labels(marks, max(found)),
+        "annotations": _percentile_labels(marks, max(gap_times)),
     }
     trace = {
         "type": "bar",
         "name": what,
         "meta": {"series": 0},
-        "x": [i + 2 for i in kept],
-        "y": [round(found[i], 3) for i in kept],
-        "width": 0.75 * len(found) / len(kept),
-        "hovertext": [format_number(found[i]) for i in kept],
+        "x": [i + 2 for i in indices],
+        "y": [round(gap_times[i], 3) for i in indices],
+        "width": 0.75 * len(gap_times) / len(indices),
+        "hovertext": [format_number(gap_times[i]) for i in indices],
         "hovertemplate": hover_template(joined(unit, _(" %{x}, after a pause of %{hovertext} ms"), by="")),
         "showlegend": False,
     }
-    said = joined(*(f"p{percent} {format_number(value)} ms" for percent, value in marks), by=", ")
+    percentile_text = joined(*(f"p{percent} {format_number(value)} ms" for percent, value in marks), by=", ")
     named = [
-        (_("shortest"), min(found)),
+        (_("shortest"), min(gap_times)),
         *((f"p{percent}", value) for percent, value in marks),
-        (_("longest"), max(found)),
+        (_("longest"), max(gap_times)),
     ]
     return Figure(
         data=[trace],
@@ -190,8 +192,8 @@ def gaps(sample: Sample) -> Figure | None:
             "{what} of sample {ordinal}: {said}, longest {longest} ms.",
             what=what,
             ordinal=sample.ordinal + 1,
-            said=said,
-            longest=format_number(max(found)),
+            said=percentile_text,
+            longest=format_number(max(gap_times)),
         ),
         table=Table((what, "ms"), tuple((name, format_number(value)) for name, value in named), texts=1),
     )

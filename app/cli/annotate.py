@@ -39,7 +39,7 @@ def delete_run(public_id: str, is_confirmed: bool) -> None:
     """Deletes a run; asks first unless `is_confirmed`. Raises Cancelled when the answer is no."""
     database = open_runs()
     with database.read() as session:
-        deletion = removal.goes_with_run(session, public_id)
+        deletion = removal.run_deletion_summary(session, public_id)
     if not is_confirmed:
         _confirm(public_id, deletion)
     with database.write() as session:
@@ -47,7 +47,7 @@ def delete_run(public_id: str, is_confirmed: bool) -> None:
     say(f"Run {public_id} was deleted.")
 
 
-def _confirm(public_id: str, deletion: removal.Goes) -> None:
+def _confirm(public_id: str, deletion: removal.DeletionSummary) -> None:
     """Raises Cancelled for any answer but yes, and BadInput without a terminal to ask in."""
     if not sys.stdin.isatty():
         raise BadInput("There is no terminal to ask in: confirm with --yes.")

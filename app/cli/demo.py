@@ -44,12 +44,12 @@ def run_demo(once: bool) -> None:
 def _measure_this_machine(database: Database, settings: Settings) -> None:
     """Detects the hardware and measures its memory bandwidth, once, for the ceiling; before the engine uses memory."""
     with database.read() as session:
-        machine = machines.here(session)
-        if machine is not None and bandwidth.counting(session, machine) is not None:
+        machine = machines.local_machine(session)
+        if machine is not None and bandwidth.effective_probe(session, machine) is not None:
             return
     profile = detect()
     with database.write() as session:
-        slug = machines.fill(session, machines.ensure_here(session).slug, profile).slug
+        slug = machines.fill(session, machines.ensure_local_machine(session).slug, profile).slug
     say("Measuring this machine's memory bandwidth, for the ceiling …", err=True)
     try:
         measuring.perform(database, settings, slug, lambda _: None)
@@ -64,7 +64,7 @@ def _save_server(database: Database, base_url: str, facts: ServerInfo) -> str:
         if server is not None:
             servers.edit_server(session, server.slug, base_url=base_url, facts=server_info_json(facts))
             return server.slug
-        machine = machines.ensure_here(session)
+        machine = machines.ensure_local_machine(session)
         assert machine.id is not None
         added = servers.add_server(
             session,

@@ -24,7 +24,7 @@ def detect_machine(as_json: bool) -> None:
         catalogue = devices.load_catalogue(session)
     profile = detect_profile(catalogue)
     with database.write() as session:
-        slug = machines.fill(session, machines.ensure_here(session).slug, profile).slug
+        slug = machines.fill(session, machines.ensure_local_machine(session).slug, profile).slug
     with database.read() as session:
         machine = machines.machine(session, slug)
         document = _machine_json(machine, machines.devices(session, machine))
@@ -40,7 +40,7 @@ def measure_bandwidth(slug: str | None, as_json: bool) -> None:
     database, settings = _open()
     if slug is None:
         with database.write() as session:
-            slug = machines.ensure_here(session).slug
+            slug = machines.ensure_local_machine(session).slug
     row = measuring.perform(database, settings, slug, lambda phase: say(phase, err=True))
     if as_json:
         print_json({"schema": "roofmark.bandwidth/1", "machine": slug, **_probe_json(row)})
@@ -53,7 +53,7 @@ def set_peak(tflops: float, slug: str | None, as_json: bool) -> None:
     flops_per_s = machines.check_cpu_peak(tflops * TERA)
     database, _ = _open()
     with database.write() as session:
-        slug = slug or machines.ensure_here(session).slug
+        slug = slug or machines.ensure_local_machine(session).slug
         machines.edit_machine(session, slug, cpu_flops_per_s=flops_per_s)
     with database.read() as session:
         machine = machines.machine(session, slug)

@@ -196,7 +196,7 @@ def _machine_at(session: Session, base_url: str) -> Machine:
     """
     host = urlsplit(base_url).hostname or base_url
     is_here = is_loopback(base_url) or names_this_host(host)
-    if is_here and (this_machine := machines.here(session)) is not None:
+    if is_here and (this_machine := machines.local_machine(session)) is not None:
         return this_machine
     machines_by_id = {machine.id: machine for machine in machines.list_machines(session)}
     for server in servers.list_servers(session):
@@ -204,7 +204,7 @@ def _machine_at(session: Session, base_url: str) -> Machine:
         if has_same_host and server.machine_id in machines_by_id:
             return machines_by_id[server.machine_id]
     if is_here:
-        return machines.ensure_here(session)
+        return machines.ensure_local_machine(session)
     same_name = next((machine for machine in machines_by_id.values() if machine.name == host), None)
     return same_name or machines.add_machine(session, host)
 

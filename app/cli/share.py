@@ -77,7 +77,7 @@ def _path(settings: Settings, slug: str) -> str:
     return f"{settings.root_path}/s/{slug}"
 
 
-def _share_json(share: shares.Listed, settings: Settings) -> dict[str, str | None]:
+def _share_json(share: shares.ShareListing, settings: Settings) -> dict[str, str | None]:
     return {
         "path": _path(settings, share.slug),
         "kind": share.kind,

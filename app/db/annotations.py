@@ -23,26 +23,26 @@ REASONS = (
 
 
 def edit_note(session: Session, public_id: str, note: str) -> Run:
-    found = runs.run(session, public_id)
-    found.note = runs.checked_note(note)
-    session.add(found)
-    return found
+    run = runs.run(session, public_id)
+    run.note = runs.checked_note(note)
+    session.add(run)
+    return run
 
 
 def edit_config_note(session: Session, fingerprint: str, server_slug: str, note: str) -> Config:
     """A remark beside what is frozen: the fingerprint does not know it."""
-    found = config(session, fingerprint, server_slug)
-    found.note = runs.checked_note(note)
-    session.add(found)
-    return found
+    frozen = config(session, fingerprint, server_slug)
+    frozen.note = runs.checked_note(note)
+    session.add(frozen)
+    return frozen
 
 
 def set_labels(session: Session, public_id: str, labels: Iterable[str]) -> Run:
     """A run's own labels; those of its configuration are frozen. Raises BadInput."""
-    found = runs.run(session, public_id)
-    found.labels = clean_labels(labels)
-    session.add(found)
-    return found
+    run = runs.run(session, public_id)
+    run.labels = clean_labels(labels)
+    session.add(run)
+    return run
 
 
 def clean_labels(labels: Iterable[str]) -> list[str]:
@@ -51,7 +51,7 @@ def clean_labels(labels: Iterable[str]) -> list[str]:
     >>> clean_labels([" night ", "", "fans 80 %", "night"])
     ['night', 'fans 80 %']
     """
-    cleaned = list(dict.fromkeys(label for each in labels if (label := " ".join(each.split()))))
+    cleaned = list(dict.fromkeys(label for raw in labels if (label := " ".join(raw.split()))))
     for label in cleaned:
         if len(label) > MAX_LABEL_CHARS:
             raise BadInput(
@@ -75,15 +75,15 @@ def hide(session: Session, public_id: str, reason: str) -> Run:
         raise BadInput(_("Say why the run is hidden: whoever finds it later will ask."))
     if len(reason) > MAX_REASON_CHARS:
         raise BadInput(_("The reason is longer than {most} characters.", most=MAX_REASON_CHARS))
-    found = runs.run(session, public_id)
+    run = runs.run(session, public_id)
     usual = next((_(text) for text in REASONS if reason in (text, _(text))), reason)
-    found.hidden_at, found.hidden_reason = found.hidden_at or now(), usual
-    session.add(found)
-    return found
+    run.hidden_at, run.hidden_reason = run.hidden_at or now(), usual
+    session.add(run)
+    return run
 
 
 def unhide(session: Session, public_id: str) -> Run:
-    found = runs.run(session, public_id)
-    found.hidden_at, found.hidden_reason = None, ""
-    session.add(found)
-    return found
+    run = runs.run(session, public_id)
+    run.hidden_at, run.hidden_reason = None, ""
+    session.add(run)
+    return run

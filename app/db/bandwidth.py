@@ -13,7 +13,7 @@ from app.db.database import session_memo
 from app.db.tables import BandwidthProbe, Machine, now
 from app.hardware.bandwidth import BandwidthResult, remarks
 
-REMEMBERED = 50
+MAX_PROBES_PER_MACHINE = 50
 _NEWEST_FIRST = (col(BandwidthProbe.started_at).desc(), col(BandwidthProbe.id).desc())
 
 BEING_MEASURED = N_("The memory of this machine is being measured already.")
@@ -34,60 +34,60 @@ def add_probe(session: Session, machine: Machine) -> BandwidthProbe:
     return added
 
 
-def running(session: Session, machine: Machine) -> BandwidthProbe | None:
-    found = select(BandwidthProbe).where(
+def running_probe(session: Session, machine: Machine) -> BandwidthProbe | None:
+    query = select(BandwidthProbe).where(
         BandwidthProbe.machine_id == machine.id, col(BandwidthProbe.status) == "running"
     )
-    return session.exec(found).first()
+    return session.exec(query).first()
 
 
-def all_running(session: Session) -> Sequence[Machine]:
+def machines_being_probed(session: Session) -> Sequence[Machine]:
     """The machines that are being measured."""
     probed = select(BandwidthProbe.machine_id).where(BandwidthProbe.status == "running")
     return session.exec(select(Machine).where(col(Machine.id).in_(probed))).all()
 
 
-def latest(session: Session, machine: Machine) -> BandwidthProbe | None:
+def latest_probe(session: Session, machine: Machine) -> BandwidthProbe | None:
     """In whatever state."""
     newest = select(BandwidthProbe).where(BandwidthProbe.machine_id == machine.id).order_by(*_NEWEST_FIRST).limit(1)
     return session.exec(newest).first()
 
 
-def counting(session: Session, machine: Machine) -> BandwidthProbe | None:
+def effective_probe(session: Session, machine: Machine) -> BandwidthProbe | None:
     """The measurement that counts: the newest without a remark, so that one beside other work undoes no sound one."""
-    found = session_memo(session, _done).get(machine.id or 0, [])
-    return next((probe for probe in found if not probe.record["remarks"]), found[0] if found else None)
+    probes = session_memo(session, _done).get(machine.id or 0, [])
+    return next((probe for probe in probes if not probe.record["remarks"]), probes[0] if probes else None)
 
 
 def _done(session: Session) -> dict[int, list[BandwidthProbe]]:
     """The newest of each machine, the newest first."""
     place = func.row_number().over(partition_by=col(BandwidthProbe.machine_id), order_by=_NEWEST_FIRST)
     done = select(col(BandwidthProbe.id), place.label("place")).where(BandwidthProbe.status == "done").subquery()
-    newest = select(done.c.id).where(done.c.place <= REMEMBERED)
-    found: dict[int, list[BandwidthProbe]] = {}
+    newest = select(done.c.id).where(done.c.place <= MAX_PROBES_PER_MACHINE)
+    probes: dict[int, list[BandwidthProbe]] = {}
     for probe in session.exec(
         select(BandwidthProbe).where(col(BandwidthProbe.id).in_(newest)).order_by(*_NEWEST_FIRST)
     ):
-        found.setdefault(probe.machine_id, []).append(probe)
-    return found
+        probes.setdefault(probe.machine_id, []).append(probe)
+    return probes
 
 
-def say(session: Session, probe_id: int, phase: str) -> None:
+def report_phase(session: Session, probe_id: int, phase: str) -> None:
     probe = _probe(session, probe_id)
     probe.phase = phase
     session.add(probe)
 
 
-def finish(session: Session, probe_id: int, reading: BandwidthResult) -> None:
+def finish(session: Session, probe_id: int, result: BandwidthResult) -> None:
     probe = _probe(session, probe_id)
     probe.status, probe.phase, probe.finished_at = "done", "", now()
-    probe.best_bytes_per_s = reading.best_bytes_per_s
-    probe.median_bytes_per_s = reading.median_bytes_per_s
-    probe.threads = reading.threads
-    record = asdict(reading)
+    probe.best_bytes_per_s = result.best_bytes_per_s
+    probe.median_bytes_per_s = result.median_bytes_per_s
+    probe.threads = result.threads
+    record = asdict(result)
     for column in ("best_bytes_per_s", "median_bytes_per_s", "threads"):
         del record[column]
-    probe.record = {**record, "is_stable": reading.is_stable, "remarks": remarks(reading)}
+    probe.record = {**record, "is_stable": result.is_stable, "remarks": remarks(result)}
     session.add(probe)
 
 

@@ -4,10 +4,9 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import aliased
-from sqlmodel import Session, col
+from sqlmodel import Session, col, delete, select
 
 from app.core.errors import Conflict, NotFound
 from app.core.i18n import _
@@ -18,15 +17,18 @@ from app.db.tables import Baseline, Config, Machine, Model, Run
 def pin(session: Session, public_id: str) -> Baseline:
     """Instead of the one before. Raises NotFound, and Conflict for a run that nothing can be compared with."""
     run = runs.run(session, public_id)
-    model = _model_name(session, run)
-    if run.status != "done" or model is None:
+    if run.status != "done" or run.model is None:
         raise Conflict(_("Only a finished run can be a baseline; this one is {status}.", status=_(run.status)))
     if run.hidden_at is not None:
         raise Conflict(_("A hidden run cannot be a baseline: show it again first."))
     assert run.id is not None
-    here = (Baseline.machine_id == run.machine_id, Baseline.model_name == model, Baseline.suite_key == run.suite_key)
-    session.execute(delete(Baseline).where(*here))  # type: ignore[arg-type]  # columns compare to conditions
-    pinned = Baseline(machine_id=run.machine_id, model_name=model, suite_key=run.suite_key, run_id=run.id)
+    same_series = (
+        Baseline.machine_id == run.machine_id,
+        Baseline.model_name == run.model.name,
+        Baseline.suite_key == run.suite_key,
+    )
+    session.exec(delete(Baseline).where(*same_series))  # type: ignore[arg-type]  # columns compare to conditions
+    pinned = Baseline(machine_id=run.machine_id, model_name=run.model.name, suite_key=run.suite_key, run_id=run.id)
     try:
         with session.begin_nested():
             session.add(pinned)
@@ -38,37 +40,27 @@ def pin(session: Session, public_id: str) -> Baseline:
 def unpin(session: Session, public_id: str) -> None:
     """Raises NotFound when the run is no baseline."""
     run = runs.run(session, public_id)
-    found: Any = session.execute(delete(Baseline).where(col(Baseline.run_id) == run.id))
-    if not found.rowcount:
+    if not session.exec(delete(Baseline).where(col(Baseline.run_id) == run.id)).rowcount:
         raise NotFound(_("Run {id} is no baseline.", id=public_id))
 
 
 def baseline_of(session: Session, run: Run) -> str | None:
     """The public id of the run that `run` is compared with; of a baseline, its own."""
+    if run.model is None:
+        return None
     query = (
-        select(col(Run.public_id))
+        select(Run.public_id)
         .join(Baseline, col(Baseline.run_id) == col(Run.id))
         .where(
-            col(Baseline.machine_id) == run.machine_id,
-            col(Baseline.model_name) == _model_name(session, run),
-            col(Baseline.suite_key) == run.suite_key,
+            Baseline.machine_id == run.machine_id,
+            Baseline.model_name == run.model.name,
+            Baseline.suite_key == run.suite_key,
         )
     )
-    found: str | None = session.execute(query).scalar()
-    return found
+    return session.exec(query).first()
 
 
-def _model_name(session: Session, run: Run) -> str | None:
-    query = (
-        select(col(Model.name))
-        .join(Config, col(Config.model_id) == col(Model.id))
-        .where(col(Config.id) == run.config_id)
-    )
-    found: str | None = session.execute(query).scalar()
-    return found
-
-
-class Listed(NamedTuple):
+class PinnedBaseline(NamedTuple):
     public_id: str
     machine: str
     machine_slug: str
@@ -79,7 +71,7 @@ class Listed(NamedTuple):
     """Since then no run is compared with it."""
 
 
-def list_baselines(session: Session) -> list[Listed]:
+def list_baselines(session: Session) -> list[PinnedBaseline]:
     pinned = (Baseline.model_name, Baseline.suite_key, Run.started_at, Run.hidden_at)
     query = (
         select(Run.public_id, Machine.name, Machine.slug, *pinned)  # type: ignore[call-overload]  # typed for fewer columns
@@ -87,13 +79,13 @@ def list_baselines(session: Session) -> list[Listed]:
         .join(Machine, col(Machine.id) == col(Baseline.machine_id))
         .order_by(col(Machine.name), col(Baseline.model_name), col(Baseline.suite_key))
     )
-    return [Listed(*row) for row in session.execute(query)]
+    return [PinnedBaseline(*row) for row in session.exec(query)]
 
 
 # --- a run beside its baseline ---------------------------------------------------------------------------------------
 
 
-class Side(NamedTuple):
+class BaselineSide(NamedTuple):
     """What a verdict at a run's main point needs to know of the run."""
 
     run_id: int
@@ -112,7 +104,7 @@ class Side(NamedTuple):
     """By which the server tells it from others; None where that was not recorded."""
 
 
-def beside_baselines(session: Session, public_ids: Collection[str]) -> list[tuple[Side, Side]]:
+def baseline_pairs(session: Session, public_ids: Collection[str]) -> list[tuple[BaselineSide, BaselineSide]]:
     """Those of some runs for which a baseline is pinned: each, and its baseline."""
     pinned, pinned_config, pinned_model = aliased(Run), aliased(Config), aliased(Model)
     query = (
@@ -130,8 +122,8 @@ def beside_baselines(session: Session, public_ids: Collection[str]) -> list[tupl
         .join(pinned_model, col(pinned_model.id) == col(pinned_config.model_id))
         .where(col(Run.public_id).in_(public_ids))
     )
-    width = len(Side._fields)
-    return [(Side(*row[:width]), Side(*row[width:])) for row in session.execute(query)]
+    width = len(BaselineSide._fields)
+    return [(BaselineSide(*row[:width]), BaselineSide(*row[width:])) for row in session.exec(query)]
 
 
 def _side(table: Any, config: Any, model: Any) -> list[Any]:

@@ -31,14 +31,14 @@ def freeze(
     say which of them it was continues with none.
     """
     fingerprint = snapshot.fingerprint
-    same = select(Config).where(Config.server_id == server_id, Config.fingerprint == fingerprint)
-    found = session.exec(same).first() or continued_by(session, server_id, snapshot, namesakes)
-    if found is not None:
-        _learn(session, found, snapshot, geometry, source)
+    same_fingerprint = select(Config).where(Config.server_id == server_id, Config.fingerprint == fingerprint)
+    frozen = session.exec(same_fingerprint).first() or continued_by(session, server_id, snapshot, namesakes)
+    if frozen is not None:
+        _learn(session, frozen, snapshot, geometry, source)
     else:
         model = _model(session, snapshot, geometry, source)
         assert model.id is not None
-        found = Config(
+        frozen = Config(
             server_id=server_id,
             model_id=model.id,
             engine=snapshot.engine,
@@ -47,9 +47,9 @@ def freeze(
             labels=sorted(snapshot.labels),
             fingerprint=fingerprint,
         )
-        session.add(found)
+        session.add(frozen)
         session.flush()
-    return found
+    return frozen
 
 
 def with_model_id(snapshot: Snapshot, identifier: str) -> Snapshot:
@@ -63,39 +63,38 @@ def _learn(session: Session, config: Config, snapshot: Snapshot, geometry: Mappi
     if not learned.keys() <= config.settings.keys():
         config.settings = {**learned, **config.settings}
         session.add(config)
-    model = session.get_one(Model, config.model_id)
+    model = config.model
     stored = model.geometry.get(FULL_GEOMETRY)
     is_better = FULL_GEOMETRY in geometry and (stored is None or "certainty" not in stored)
     if is_better or model.name != snapshot.model:
         better = _model(session, snapshot, geometry if is_better else model.geometry, source)
-        assert better.id is not None
-        config.model_id = better.id
-        session.add(config)
+        config.model = better
+        session.flush()  # which sets model_id
 
 
 def _model(session: Session, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> Model:
     with use(ENGLISH):  # whoever reads it, it is the same geometry
         digest = hashlib.sha256(json.dumps(retold(geometry), sort_keys=True).encode()).hexdigest()
     quantization = snapshot.quantization or ""
-    found = session.exec(
+    model = session.exec(
         select(Model).where(
             Model.name == snapshot.model, Model.quantization == quantization, Model.geometry_sha256 == digest
         )
     ).first()
-    if found is None:
-        found = Model(
+    if model is None:
+        model = Model(
             name=snapshot.model,
             quantization=quantization,
             geometry=dict(geometry),
             geometry_sha256=digest,
             source=source,
         )
-        session.add(found)
+        session.add(model)
         session.flush()
-    return found
+    return model
 
 
-class Described(NamedTuple):
+class ConfigDescription(NamedTuple):
     """A configuration and the names of its server and machine."""
 
     server: str
@@ -109,13 +108,13 @@ class Described(NamedTuple):
         return self.frozen_fingerprint or self.snapshot.fingerprint
 
 
-def describe(session: Session, server_slugs: Collection[str] | None = None) -> Mapping[int, Described]:
+def describe(session: Session, server_slugs: Collection[str] | None = None) -> Mapping[int, ConfigDescription]:
     """Every configuration by its id, or those of some servers."""
     return _described(session, None if server_slugs is None else frozenset(server_slugs))
 
 
-@cached_query(4)
-def _described(session: Session, server_slugs: frozenset[str] | None) -> Mapping[int, Described]:
+@cached_query(maxsize=4)
+def _described(session: Session, server_slugs: frozenset[str] | None) -> Mapping[int, ConfigDescription]:
     query = (
         select(Config, Model, Server.name, Machine.name)
         .join(Model, col(Model.id) == Config.model_id)
@@ -127,7 +126,7 @@ def _described(session: Session, server_slugs: frozenset[str] | None) -> Mapping
         query = query.where(col(Server.slug).in_(server_slugs))
     rows = session.exec(query).all()
     return {
-        config.id: Described(name, snapshot_of(config, model), machine, config.fingerprint)
+        config.id: ConfigDescription(name, snapshot_of(config, model), machine, config.fingerprint)
         for config, model, name, machine in rows
         if config.id
     }
@@ -142,7 +141,9 @@ def short_config_labels(session: Session, server_slugs: Collection[str]) -> dict
     for key, (server, snapshot, _machine, _fingerprint) in describe(session, server_slugs).items():
         bare = replace(snapshot, engine="", engine_version=None)
         groups.setdefault((server, snapshot.model, snapshot.quantization), {})[key] = bare
-    return {key: " · ".join(said) for group in groups.values() for key, said in distinguishing_settings(group).items()}
+    return {
+        key: " · ".join(texts) for group in groups.values() for key, texts in distinguishing_settings(group).items()
+    }
 
 
 def config(session: Session, fingerprint: str, server_slug: str | None = None) -> Config:
@@ -151,17 +152,12 @@ def config(session: Session, fingerprint: str, server_slug: str | None = None) -
     query = query.where(col(Config.fingerprint).startswith(fingerprint, autoescape=True))
     if server_slug:
         query = query.where(Server.slug == server_slug)
-    found = session.exec(query.limit(2)).all()
-    if not found or len({each.fingerprint for each in found}) > 1:
-        here = N_("There is no configuration {fingerprint!r} here.")
-        said = here if server_slug else N_("There is no configuration {fingerprint!r}.")
-        raise NotFound(_(said, fingerprint=fingerprint[:12]))
-    return found[0]
-
-
-def circumstances(session: Session, config: Config) -> tuple[Model, Server, Machine]:
-    server = session.get_one(Server, config.server_id)
-    return session.get_one(Model, config.model_id), server, session.get_one(Machine, server.machine_id)
+    matches = session.exec(query.limit(2)).all()
+    if not matches or len({match.fingerprint for match in matches}) > 1:
+        on_server = N_("There is no configuration {fingerprint!r} here.")
+        message = on_server if server_slug else N_("There is no configuration {fingerprint!r}.")
+        raise NotFound(_(message, fingerprint=fingerprint[:12]))
+    return matches[0]
 
 
 def other_servers(session: Session, config: Config) -> list[Server]:

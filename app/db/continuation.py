@@ -68,8 +68,11 @@ def _was_another(session: Session, config: Config, snapshot: Snapshot) -> bool:
     ids = {plan.get("model") for plan in asked}
     ids |= set(session.exec(answered.where(Run.config_id == config.id).distinct()).all())
     return any(
-        isinstance(other, str) and "/" in other and other != identifier and _last_part(other) == _last_part(identifier)
-        for other in ids
+        isinstance(candidate, str)
+        and "/" in candidate
+        and candidate != identifier
+        and _last_part(candidate) == _last_part(identifier)
+        for candidate in ids
     )
 
 

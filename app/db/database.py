@@ -43,7 +43,7 @@ class Database:
         self._session_info = dict(session_info or {})
         self.engine: Engine = _create_engine(self.url)
         self._versions = _Versions(self.url) if self.is_sqlite else None
-        self._kept = QueryCache(_version)
+        self._query_cache = QueryCache(_version)
 
     @property
     def is_sqlite(self) -> bool:
@@ -52,7 +52,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Session]:
         with translate_db_errors(), Session(self.engine, expire_on_commit=False) as session:
-            session.info |= {**self._session_info, _REMEMBERED: {}, QUERY_CACHE: self._kept}
+            session.info |= {**self._session_info, _MEMO: {}, QUERY_CACHE: self._query_cache}
             if self._versions is not None:  # before anything is read, so that nothing older passes for this version
                 session.info[_VERSION] = self._versions.now()
             yield session
@@ -70,17 +70,17 @@ class Database:
             self._versions.close()
 
 
-_REMEMBERED = "remembered"
+_MEMO = "memo"
 
 
-def session_memo(session: Session, read: Callable[..., T], *about: Hashable) -> T:
-    """`read(session, *about)`, asked once in each session that only reads: nothing changes under it."""
-    memory: dict[Hashable, T] | None = session.info.get(_REMEMBERED)
-    if memory is None:
-        return read(session, *about)
-    if (read, about) not in memory:
-        memory[read, about] = read(session, *about)
-    return memory[read, about]
+def session_memo(session: Session, read: Callable[..., T], *args: Hashable) -> T:
+    """`read(session, *args)`, asked once in each session that only reads: nothing changes under it."""
+    memo: dict[Hashable, T] | None = session.info.get(_MEMO)
+    if memo is None:
+        return read(session, *args)
+    if (read, args) not in memo:
+        memo[read, args] = read(session, *args)
+    return memo[read, args]
 
 
 _VERSION = "version"
@@ -161,8 +161,8 @@ def translate_db_errors() -> Iterator[None]:
     except (DBAPIError, sqlite3.Error, PoolTimeout) as error:  # sqlite3's own: from the pragmas of a new connection
         if _NUL.search(str(error)):  # the one character that PostgreSQL cannot store
             raise BadInput(_(_BROKEN)) from error
-        said = error_message(error)
-        raise (Busy if said == _BUSY else StorageError)(_(said)) from error
+        message = error_message(error)
+        raise (Busy if message == _BUSY else StorageError)(_(message)) from error
 
 
 def error_message(
@@ -170,9 +170,9 @@ def error_message(
 ) -> str:
     """What went wrong, for a person; what nobody expects goes to the log."""
     cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-    for pattern, told in _SENTENCES:
+    for pattern, sentence in _SENTENCES:
         if re.search(pattern, cause, re.IGNORECASE):
-            return told
+            return sentence
     log.error("%s: %s", type(error).__name__, cause)
     return otherwise
 

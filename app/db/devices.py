@@ -143,7 +143,7 @@ def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
     )
 
 
-@cached_query(1)
+@cached_query(maxsize=1)
 def load_catalogue(session: Session) -> Catalogue:
     """Returns the built-in catalogue with the devices that a person added or corrected."""
     return catalogue.built_in().with_own(_known(device) for device in list_devices(session))

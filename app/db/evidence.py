@@ -41,7 +41,7 @@ def unsound_evidence(
         .where(col(Run.public_id).in_(public_ids))
     )
     rows: dict[str, UnsoundEvidence] = {}
-    for public_id, *parts, metric, variation in session.execute(query):
+    for public_id, *parts, metric, variation in session.exec(query):
         row = rows.setdefault(public_id, UnsoundEvidence(stored_parts(parts), {}))
         if variation is not None:
             row.variation[metric] = variation

@@ -71,8 +71,8 @@ def contains(column: Any, text: str) -> ColumnElement[bool]:
 def has_item(column: Any, item: str) -> ColumnElement[bool]:
     """Whether a list holds `item` as a whole, in whatever case."""
     rows = _Items(column).table_valued("value")
-    is_there = exists().select_from(rows).where(lowered(rows.c.value) == lowered(item))
-    return _is_filled(column) & is_there
+    is_member = exists().select_from(rows).where(lowered(rows.c.value) == lowered(item))
+    return _is_filled(column) & is_member
 
 
 def any_item_has(column: Any, text: str) -> ColumnElement[bool]:
@@ -96,5 +96,5 @@ def _is_filled(column: Any) -> ColumnElement[bool]:
 
 
 def _any_has(rows: FunctionElement[Any], text: str) -> Exists:
-    found = rows.table_valued("value")
-    return exists().select_from(found).where(contains(found.c.value, text))
+    values = rows.table_valued("value")
+    return exists().select_from(values).where(contains(values.c.value, text))

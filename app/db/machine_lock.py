@@ -4,15 +4,15 @@ Both take the machine's turn before they begin, and begin only where the other h
 PostgreSQL locks the machine's row until the transaction ends, in a mode that lets rows be added that point at it.
 """
 
-from sqlalchemy import ColumnElement, exists, select
-from sqlmodel import Session, col
+from sqlalchemy import ColumnElement, exists
+from sqlmodel import Session, col, select
 
 from app.db.tables import BandwidthProbe, Machine, Run
 
 
 def lock_machine(session: Session, machine_id: int) -> None:
     """Until this transaction ends, nobody else takes the turn of this machine."""
-    session.execute(select(col(Machine.id)).where(col(Machine.id) == machine_id).with_for_update(key_share=True)).all()
+    session.exec(select(Machine.id).where(Machine.id == machine_id).with_for_update(key_share=True)).all()
 
 
 def has_running_run(machine_id: int) -> ColumnElement[bool]:

@@ -24,8 +24,8 @@ LARGEST_CPU_FLOPS_PER_S = 1e15
 
 
 def list_machines(session: Session, archived: bool = False) -> Sequence[Machine]:
-    wanted = col(Machine.archived_at).is_not(None) if archived else col(Machine.archived_at).is_(None)
-    return session.exec(select(Machine).where(wanted).order_by(Machine.name)).all()
+    is_listed = col(Machine.archived_at).is_not(None) if archived else col(Machine.archived_at).is_(None)
+    return session.exec(select(Machine).where(is_listed).order_by(Machine.name)).all()
 
 
 def all_machines(session: Session) -> Sequence[Machine]:
@@ -34,10 +34,10 @@ def all_machines(session: Session) -> Sequence[Machine]:
 
 
 def machine(session: Session, slug: str) -> Machine:
-    found = session.exec(select(Machine).where(Machine.slug == slug)).first()
-    if found is None:
+    row = session.exec(select(Machine).where(Machine.slug == slug)).first()
+    if row is None:
         raise NotFound(_("There is no machine called {slug!r}.", slug=slug))
-    return found
+    return row
 
 
 def add_machine(session: Session, name: str, **fields: Any) -> Machine:
@@ -49,11 +49,11 @@ def add_machine(session: Session, name: str, **fields: Any) -> Machine:
 
 def edit_machine(session: Session, slug: str, **fields: Any) -> Machine:
     """The slug stays: links to a machine outlive its renaming."""
-    found = machine(session, slug)
+    edited = machine(session, slug)
     for key, value in fields.items():
-        setattr(found, key, value)
-    session.add(found)
-    return found
+        setattr(edited, key, value)
+    session.add(edited)
+    return edited
 
 
 def archive_machine(session: Session, slug: str, archived: bool = True) -> Machine:
@@ -70,22 +70,22 @@ def check_cpu_peak(flops_per_s: float | None) -> float | None:
 # --- this machine ----------------------------------------------------------------------------------------------------
 
 
-def is_here(machine: Machine) -> bool:
+def is_local_machine(machine: Machine) -> bool:
     """Whether Roofmark runs on it, as it was told; a machine of this host's name is taken for this one."""
     return this_host().name == (machine.hostname or machine.name)
 
 
-def here(session: Session) -> Machine | None:
+def local_machine(session: Session) -> Machine | None:
     """The machine that Roofmark runs on: the one that was said to be, before one that only has its name."""
-    found = [machine for machine in list_machines(session) if is_here(machine)]
-    return next((machine for machine in found if machine.hostname), found[0] if found else None)
+    candidates = [machine for machine in list_machines(session) if is_local_machine(machine)]
+    return next((machine for machine in candidates if machine.hostname), candidates[0] if candidates else None)
 
 
-def ensure_here(session: Session) -> Machine:
+def ensure_local_machine(session: Session) -> Machine:
     """The machine that Roofmark runs on, added with what costs nothing to know unless it is there."""
-    found = here(session)
-    if found is not None:
-        return found
+    existing = local_machine(session)
+    if existing is not None:
+        return existing
     host = this_host()
     return add_machine(session, host.name, os=host.os, cpu=host.cpu, ram_bytes=host.ram_bytes, hostname=host.name)
 
@@ -111,12 +111,12 @@ def detected_fields(profile: Profile, before: Machine | None = None) -> dict[str
     if before is None or before.ram_bandwidth_source != TYPED:
         fields["ram_bandwidth_bytes_per_s"] = profile.ram_bandwidth_bytes_per_s
         fields["ram_bandwidth_source"] = profile.ram_bandwidth_source
-    known = {key: value for key, value in fields.items() if value is not None}
+    detected = {key: value for key, value in fields.items() if value is not None}
     typed = [card for card in before.accelerators if card.get("source") == TYPED] if before else []
     names = {card["name"] for card in typed}
-    found = [asdict(card) for card in profile.accelerators if card.name not in names]
-    kept = typed if found else (before.accelerators if before else [])
-    return known | {"accelerators": found + list(kept)}
+    accelerators = [asdict(card) for card in profile.accelerators if card.name not in names]
+    retained = typed if accelerators else (before.accelerators if before else [])
+    return detected | {"accelerators": accelerators + list(retained)}
 
 
 MEMORY = N_("Memory")
@@ -147,7 +147,7 @@ def source_words(source: str) -> str:
 
 
 @dataclass(frozen=True)
-class Stated:
+class BandwidthValue:
     """A bandwidth with where it comes from: measured, sensor, catalogue or typed."""
 
     bytes_per_s: float
@@ -174,7 +174,7 @@ class MachineDevice:
     """ram or accelerator."""
     count: int
     memory_bytes: int | None
-    bandwidths: Sequence[Stated]
+    bandwidths: Sequence[BandwidthValue]
     """The best source first: the first one counts, the others stay in sight."""
     compute_flops_per_s: float | None = None
     """Of memory: its processor's."""
@@ -201,24 +201,24 @@ def devices(session: Session, machine: Machine) -> Sequence[MachineDevice]:
 def _ram(session: Session, machine: Machine) -> MachineDevice:
     rate = machine.ram_data_rate_mt_per_s
     speed = f"{machine.ram_kind or ''}-{rate:.0f}".lstrip("-") if rate else machine.ram_kind or ""
-    measured = bandwidth.counting(session, machine)
-    found = []
+    measured = bandwidth.effective_probe(session, machine)
+    bandwidths = []
     stated = machine.ram_bandwidth_bytes_per_s
     if stated is not None:
         note = _arithmetic(machine) if machine.ram_bandwidth_source in (SENSOR, TYPED) else ""
-        found.append(Stated(stated, machine.ram_bandwidth_source or TYPED, note))
+        bandwidths.append(BandwidthValue(stated, machine.ram_bandwidth_source or TYPED, note))
     if measured is not None and (best := measured.best_bytes_per_s) is not None:
         is_doubtful = bool(measured.record["remarks"])
         note = _("a lower bound, in doubt") if is_doubtful else _("a lower bound")
-        says_little = is_doubtful and stated is not None and best < stated  # as other work halves it
-        found.insert(1 if says_little else 0, Stated(best, MEASURED, note, measured.finished_at))
+        is_outranked = is_doubtful and stated is not None and best < stated  # as other work halves it
+        bandwidths.insert(1 if is_outranked else 0, BandwidthValue(best, MEASURED, note, measured.finished_at))
     name = " ".join(filter(None, [MEMORY, speed]))
     return MachineDevice(
         name,
         "ram",
         1,
         machine.ram_bytes,
-        found,
+        bandwidths,
         compute_flops_per_s=machine.cpu_flops_per_s,
         llc_bytes=machine.llc_bytes,
     )
@@ -234,7 +234,7 @@ def _arithmetic(machine: Machine) -> str:
 
 def _accelerator(card: dict[str, Any]) -> MachineDevice:
     value = card.get("bandwidth_bytes_per_s")
-    stated = [Stated(value, card.get("source") or TYPED, card.get("note") or "")] if value else []
+    stated = [BandwidthValue(value, card.get("source") or TYPED, card.get("note") or "")] if value else []
     return MachineDevice(
         name=card["name"],
         kind="accelerator",
@@ -254,5 +254,5 @@ def capacity_of(device: MachineDevice) -> int | None:
 
 @lru_cache(maxsize=256)
 def _shares_system_memory(name: str, memory_bytes: int | None) -> bool:
-    known = built_in().find(name, memory_bytes).device
-    return known is not None and known.kind == "apu"
+    device = built_in().find(name, memory_bytes).device
+    return device is not None and device.kind == "apu"

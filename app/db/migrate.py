@@ -30,10 +30,10 @@ def migrate(database: Database, scripts: Path, revision: str = "head") -> str | 
     beside it first. Two processes that start at once wait for each other. A migration that fails leaves the database
     as it was. Raises BadInput for an unknown revision, StorageError for everything else.
     """
-    known = revisions(scripts)
-    target = {"head": known[-1], "base": None}.get(revision, revision)
-    if target not in (None, *known):
-        raise BadInput(f"There is no revision {revision}: known are {', '.join(known)}, head and base.")
+    numbers = revisions(scripts)
+    target = {"head": numbers[-1], "base": None}.get(revision, revision)
+    if target not in (None, *numbers):
+        raise BadInput(f"There is no revision {revision}: known are {', '.join(numbers)}, head and base.")
     if current_revision(database) == target:
         return None  # without the lock: a database on a full or read-only disk can still be read
     with _migration_lock(database):
@@ -42,9 +42,9 @@ def migrate(database: Database, scripts: Path, revision: str = "head") -> str | 
         before = current_revision(database)
         if before == target:
             return None
-        if before not in (None, *known):
+        if before not in (None, *numbers):
             raise StorageError(
-                f"The database was written by a newer Roofmark (revision {before}, this version knows {known[-1]}): "
+                f"The database was written by a newer Roofmark (revision {before}, this version knows {numbers[-1]}): "
                 "update Roofmark or restore a backup."
             )
         backup = _back_up(database, before) if before else None
@@ -58,8 +58,8 @@ def current_revision(database: Database) -> str | None:
     with translate_db_errors(), database.engine.connect() as connection:
         if not inspect(connection).has_table("alembic_version"):
             return None
-        found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-        return found
+        revision: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        return revision
 
 
 def revisions(scripts: Path) -> list[str]:

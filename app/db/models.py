@@ -38,7 +38,7 @@ class KnownModel:
     """Of its rows; the first one names it."""
     name: str
     quantization: str
-    told: KnownGeometry | None
+    geometry_record: KnownGeometry | None
     stated: StatedGeometry | None
     """What a person said, whether or not a better source outranks it."""
     parameters: int | None
@@ -52,7 +52,7 @@ class KnownModel:
 
     @property
     def is_outranked(self) -> bool:
-        return self.stated is not None and (self.told is None or self.told.stated_at is None)
+        return self.stated is not None and (self.geometry_record is None or self.geometry_record.stated_at is None)
 
     @property
     def title(self) -> str:
@@ -61,11 +61,13 @@ class KnownModel:
 
 def best_geometry(model: Model, stated: StatedGeometry | None) -> KnownGeometry | None:
     """Of what the server told and what a person stated; whichever knows the weights comes first."""
-    told = [KnownGeometry(geometry, stated.stated_at)] if stated and (geometry := _geometry(stated.geometry)) else []
+    records = [KnownGeometry(geometry, stated.stated_at)] if stated and (geometry := _geometry(stated.geometry)) else []
     full = model.geometry.get(FULL_GEOMETRY)
     if full and (geometry := _geometry(full)):
-        told.append(KnownGeometry(geometry))
-    return min(told, key=lambda one: (one.geometry.weights is None, RANK.index(one.geometry.source)), default=None)
+        records.append(KnownGeometry(geometry))
+    return min(
+        records, key=lambda record: (record.geometry.weights is None, RANK.index(record.geometry.source)), default=None
+    )
 
 
 def _geometry(document: Mapping[str, object]) -> Geometry | None:
@@ -84,7 +86,7 @@ def geometry_of(session: Session, model: Model) -> KnownGeometry | None:
 
 def all_stated(session: Session) -> dict[tuple[str, str], StatedGeometry]:
     """By name and quantization."""
-    return {(each.model_name, each.quantization): each for each in session.exec(select(StatedGeometry)).all()}
+    return {(stated.model_name, stated.quantization): stated for stated in session.exec(select(StatedGeometry)).all()}
 
 
 def stated_of(session: Session, model: Model) -> StatedGeometry | None:
@@ -103,27 +105,27 @@ def set_stated_geometry(session: Session, model_id: int, geometry: Geometry, for
             raise BadInput(_("That does not tell how many bytes the model reads for a token: {why}.", why=why))
         raise BadInput(_("That does not tell how many bytes the weights have: say the bits per weight too."))
     model = _row(session, model_id)
-    found = stated_of(session, model) or StatedGeometry(model_name=model.name, quantization=model.quantization)
+    stated = stated_of(session, model) or StatedGeometry(model_name=model.name, quantization=model.quantization)
     geometry = with_totals_checked(geometry, [model.name])
-    found.geometry, found.form, found.stated_at = geometry.to_json(), dict(form), now()
-    session.add(found)
+    stated.geometry, stated.form, stated.stated_at = geometry.to_json(), dict(form), now()
+    session.add(stated)
     session.flush()
 
 
 def clear_stated_geometry(session: Session, model_id: int) -> None:
     """What servers tell holds again. Raises NotFound."""
-    found = stated_of(session, _row(session, model_id))
-    if found is None:
+    stated = stated_of(session, _row(session, model_id))
+    if stated is None:
         raise NotFound(_("Nobody stated the geometry of this model: it may have been taken back already."))
-    session.delete(found)
+    session.delete(stated)
     session.flush()
 
 
 def _row(session: Session, model_id: int) -> Model:
-    found = session.get(Model, model_id)
-    if found is None:
+    row = session.get(Model, model_id)
+    if row is None:
         raise NotFound(_("There is no model {id}.", id=model_id))
-    return found
+    return row
 
 
 # --- what is known ---------------------------------------------------------------------------------------------------
@@ -133,7 +135,7 @@ def list_models(session: Session) -> list[KnownModel]:
     """Those that some configuration uses, by name."""
     used = select(Config.model_id).distinct()
     by_name = (func.lower(Model.name), Model.quantization, col(Model.id))
-    return _known(session, session.exec(select(Model).where(col(Model.id).in_(used)).order_by(*by_name)).all())
+    return _group_rows(session, session.exec(select(Model).where(col(Model.id).in_(used)).order_by(*by_name)).all())
 
 
 def model(session: Session, model_id: int) -> KnownModel:
@@ -142,10 +144,10 @@ def model(session: Session, model_id: int) -> KnownModel:
     alike = session.exec(
         select(Model).where(Model.name == row.name, Model.quantization == row.quantization).order_by(col(Model.id))
     ).all()
-    return next(one for one in _known(session, alike) if model_id in one.ids)
+    return next(known_model for known_model in _group_rows(session, alike) if model_id in known_model.ids)
 
 
-def _known(session: Session, rows: Iterable[Model]) -> list[KnownModel]:
+def _group_rows(session: Session, rows: Iterable[Model]) -> list[KnownModel]:
     counts = dict(
         session.exec(
             select(Config.model_id, func.count(col(Run.id)))
@@ -160,16 +162,16 @@ def _known(session: Session, rows: Iterable[Model]) -> list[KnownModel]:
         groups.setdefault((*name, best_geometry(row, stated.get(name))), []).append(row)
     return [
         KnownModel(
-            ids=tuple(sorted(row.id for row in alike if row.id is not None)),
+            ids=tuple(sorted(row.id for row in group_rows if row.id is not None)),
             name=name,
             quantization=quantization,
-            told=told,
+            geometry_record=record,
             stated=stated.get((name, quantization)),
-            parameters=_first(alike, "parameters"),
-            size_bytes=_first(alike, "size_bytes"),
-            run_count=sum(counts.get(row.id or 0, 0) for row in alike),
+            parameters=_first(group_rows, "parameters"),
+            size_bytes=_first(group_rows, "size_bytes"),
+            run_count=sum(counts.get(row.id or 0, 0) for row in group_rows),
         )
-        for (name, quantization, told), alike in groups.items()
+        for (name, quantization, record), group_rows in groups.items()
     ]
 
 

@@ -1,6 +1,6 @@
-"""Answers of the database that are kept until something is written to it: who asks again does not wait again.
+"""A cache of what queries return, which holds until something is written to the database.
 
-What is kept is read by several requests at once: nobody changes it.
+Several requests read the same cached object at once, so nobody may change it.
 """
 
 from collections import OrderedDict
@@ -16,12 +16,12 @@ from app.core import i18n
 P = ParamSpec("P")
 T = TypeVar("T")
 
-QUERY_CACHE = "kept"
-"""Where a session that only reads holds the QueryCache of its database."""
+QUERY_CACHE = "query_cache"
+"""The key in `Session.info` of the database's QueryCache; only sessions that only read have one."""
 
 
 class QueryCache:
-    """The answers of one database, all of the same version of what is in it."""
+    """The cached answers of one database, all from the same version of its data."""
 
     def __init__(self, version: Callable[[Session], Hashable]) -> None:
         self.version_of = version
@@ -29,56 +29,58 @@ class QueryCache:
         self._answers: dict[Callable[..., Any], OrderedDict[Hashable, Any]] = {}
         self._lock = Lock()
 
-    def known(self, version: Hashable, read: Callable[..., T], about: Hashable) -> list[T]:
-        """The answer alone, or nothing."""
+    def get(self, version: Hashable, read: Callable[..., T], key: Hashable) -> list[T]:
+        """The cached answer as a list of one, or an empty list: None may be an answer."""
         with self._lock:
             answers = self._answers.get(read)
-            if version != self._version or answers is None or about not in answers:
+            if version != self._version or answers is None or key not in answers:
                 return []
-            answers.move_to_end(about)
-            return [answers[about]]
+            answers.move_to_end(key)
+            return [answers[key]]
 
-    def keep(self, version: Hashable, read: Callable[..., T], about: Hashable, answer: T, most: int) -> None:
+    def put(self, version: Hashable, read: Callable[..., T], key: Hashable, answer: T, maxsize: int) -> None:
         with self._lock:
             if version != self._version:
                 self._version = version
                 self._answers.clear()
             answers = self._answers.setdefault(read, OrderedDict())
-            answers[about] = answer
-            while len(answers) > most:
+            answers[key] = answer
+            while len(answers) > maxsize:
                 answers.popitem(last=False)
 
 
 class CachedQuery(Generic[P, T]):
-    """A function that only reads: of its answers the `most` that were asked for last are kept, by its arguments and the
-    reader's language."""
+    """A function that only reads, with a cache of its `maxsize` most recently used answers.
 
-    def __init__(self, read: Callable[Concatenate[Session, P], T], most: int) -> None:
+    The cache key is its arguments and the reader's language.
+    """
+
+    def __init__(self, read: Callable[Concatenate[Session, P], T], maxsize: int) -> None:
         update_wrapper(self, read)
         self._read = read
-        self._most = most
+        self._maxsize = maxsize
 
     def __call__(self, session: Session, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        memory: QueryCache | None = session.info.get(QUERY_CACHE)
-        if memory is None:  # one that writes sees what nobody else sees yet
+        cache: QueryCache | None = session.info.get(QUERY_CACHE)
+        if cache is None:  # a session that writes sees rows that no other session sees yet
             return self._read(session, *args, **kwargs)
-        version, about = memory.version_of(session), _about(args, kwargs)
-        for answer in memory.known(version, self._read, about):
+        version, key = cache.version_of(session), _cache_key(args, kwargs)
+        for answer in cache.get(version, self._read, key):
             return answer
         answer = self._read(session, *args, **kwargs)
-        memory.keep(version, self._read, about, answer, self._most)
+        cache.put(version, self._read, key, answer, self._maxsize)
         return answer
 
-    def known(self, session: Session, /, *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """The answer if it is kept."""
-        memory: QueryCache | None = session.info.get(QUERY_CACHE)
-        found = memory.known(memory.version_of(session), self._read, _about(args, kwargs)) if memory else []
-        return found[0] if found else None
+    def peek(self, session: Session, /, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """The answer if it is cached, else None; never runs the query."""
+        cache: QueryCache | None = session.info.get(QUERY_CACHE)
+        cached = cache.get(cache.version_of(session), self._read, _cache_key(args, kwargs)) if cache else []
+        return cached[0] if cached else None
 
 
-def _about(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+def _cache_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
     return i18n.language(), args, tuple(sorted(kwargs.items()))
 
 
-def cached_query(most: int) -> Callable[[Callable[Concatenate[Session, P], T]], CachedQuery[P, T]]:
-    return lambda read: CachedQuery(read, most)
+def cached_query(maxsize: int) -> Callable[[Callable[Concatenate[Session, P], T]], CachedQuery[P, T]]:
+    return lambda read: CachedQuery(read, maxsize)

@@ -16,7 +16,7 @@ from app.db.tables import ENDED_STATES, Baseline, Config, Machine, Measurement, 
 
 
 @dataclass(frozen=True)
-class Goes:
+class DeletionSummary:
     """What is deleted together. Shared pages stay: they are snapshots, and name no run."""
 
     runs: int
@@ -29,18 +29,18 @@ class Goes:
     """`model, suite` of each baseline that one of these runs is."""
 
 
-def goes_with_run(session: Session, public_id: str) -> Goes:
-    return _goes(session, Run.id == runs.run(session, public_id).id)
+def run_deletion_summary(session: Session, public_id: str) -> DeletionSummary:
+    return _deletion_summary(session, Run.id == runs.run(session, public_id).id)
 
 
-def goes_with_server(session: Session, slug: str) -> Goes:
+def server_deletion_summary(session: Session, slug: str) -> DeletionSummary:
     server = servers.server(session, slug)
-    return _goes(session, Run.server_id == server.id, [server.id])
+    return _deletion_summary(session, Run.server_id == server.id, [server.id])
 
 
-def goes_with_machine(session: Session, slug: str) -> Goes:
+def machine_deletion_summary(session: Session, slug: str) -> DeletionSummary:
     of_machine = _of_machine(session, slug)
-    return _goes(session, *of_machine, n_servers=len(of_machine[1]))
+    return _deletion_summary(session, *of_machine, n_servers=len(of_machine[1]))
 
 
 def delete_run(session: Session, public_id: str) -> None:
@@ -60,18 +60,18 @@ def delete_machine(session: Session, slug: str) -> None:
     """With its servers and all that was measured on it. Raises Conflict unless it is archived and rests."""
     machine = machines.machine(session, slug)
     refuse_in_use(machine)
-    wanted, server_ids = _of_machine(session, slug)
-    _delete_runs(session, wanted, server_ids)
+    is_deleted, server_ids = _of_machine(session, slug)
+    _delete_runs(session, is_deleted, server_ids)
     session.exec(delete(Server).where(col(Server.id).in_(server_ids)))
     session.delete(machine)
 
 
-def refuse_in_use(found: Machine | Server) -> None:
-    if found.archived_at is not None:
+def refuse_in_use(row: Machine | Server) -> None:
+    if row.archived_at is not None:
         return
-    if isinstance(found, Server):
-        raise Conflict(_("The server {name!r} is in use: archive it before deleting it.", name=found.name))
-    raise Conflict(_("The machine {name!r} is in use: archive it before deleting it.", name=found.name))
+    if isinstance(row, Server):
+        raise Conflict(_("The server {name!r} is in use: archive it before deleting it.", name=row.name))
+    raise Conflict(_("The machine {name!r} is in use: archive it before deleting it.", name=row.name))
 
 
 def _of_machine(session: Session, slug: str) -> tuple[ColumnElement[bool], list[int | None]]:
@@ -81,36 +81,40 @@ def _of_machine(session: Session, slug: str) -> tuple[ColumnElement[bool], list[
     return or_(Run.machine_id == machine.id, col(Run.server_id).in_(ids)), ids
 
 
-def _goes(session: Session, wanted: Any, server_ids: list[int | None] | None = None, n_servers: int = 0) -> Goes:
-    ids = select(Run.id).where(wanted)
+def _deletion_summary(
+    session: Session, is_deleted: Any, server_ids: list[int | None] | None = None, n_servers: int = 0
+) -> DeletionSummary:
+    ids = select(Run.id).where(is_deleted)
     baselines = select(Baseline.model_name, Baseline.suite_key).where(col(Baseline.run_id).in_(ids))
-    return Goes(
-        runs=_count(session, Run, wanted),
+    return DeletionSummary(
+        runs=_count(session, Run, is_deleted),
         samples=_count(session, SampleRow, col(SampleRow.run_id).in_(ids)),
         measurements=_count(session, Measurement, col(Measurement.run_id).in_(ids)),
-        configs=_count(session, Config, _left_alone(wanted, server_ids or [])),
+        configs=_count(session, Config, _orphaned_configs(is_deleted, server_ids or [])),
         servers=n_servers,
         baselines=tuple(f"{model}, {suite}" for model, suite in session.exec(baselines)),
     )
 
 
-def _count(session: Session, table: Any, wanted: Any) -> int:
-    return session.exec(select(func.count()).select_from(table).where(wanted)).one()
+def _count(session: Session, table: Any, condition: Any) -> int:
+    return session.exec(select(func.count()).select_from(table).where(condition)).one()
 
 
-def _left_alone(wanted: Any, server_ids: list[int | None]) -> ColumnElement[bool]:
+def _orphaned_configs(is_deleted: Any, server_ids: list[int | None]) -> ColumnElement[bool]:
     """Configurations of these runs, or of these servers, that no other run has."""
-    of_runs = select(Run.config_id).where(wanted, col(Run.config_id).is_not(None))
-    of_others = select(Run.config_id).where(~wanted, col(Run.config_id).is_not(None))
-    return or_(col(Config.id).in_(of_runs), col(Config.server_id).in_(server_ids)) & col(Config.id).not_in(of_others)
+    of_deleted_runs = select(Run.config_id).where(is_deleted, col(Run.config_id).is_not(None))
+    of_other_runs = select(Run.config_id).where(~is_deleted, col(Run.config_id).is_not(None))
+    return or_(col(Config.id).in_(of_deleted_runs), col(Config.server_id).in_(server_ids)) & col(Config.id).not_in(
+        of_other_runs
+    )
 
 
-def _delete_runs(session: Session, wanted: Any, server_ids: list[int | None] | None = None) -> None:
+def _delete_runs(session: Session, is_deleted: Any, server_ids: list[int | None] | None = None) -> None:
     """Samples, measurements and baselines go with their runs by themselves."""
-    waiting = _count(session, Run, wanted & col(Run.status).not_in(ENDED_STATES))
+    waiting = _count(session, Run, is_deleted & col(Run.status).not_in(ENDED_STATES))
     if waiting:
         raise Conflict(_("{runs} of it wait or are being measured: cancel first.", runs=plural(waiting, "run")))
-    alone = session.exec(select(Config.id).where(_left_alone(wanted, server_ids or []))).all()
-    session.exec(delete(Run).where(wanted))
+    orphaned = session.exec(select(Config.id).where(_orphaned_configs(is_deleted, server_ids or []))).all()
+    session.exec(delete(Run).where(is_deleted))
     with suppress(IntegrityError), session.begin_nested():  # a run that has just begun may hold one: then it stays
-        session.exec(delete(Config).where(col(Config.id).in_(alone)))
+        session.exec(delete(Config).where(col(Config.id).in_(orphaned)))

@@ -1,21 +1,22 @@
 """Runs and their states. A state changes by one conditional UPDATE; whoever sees rowcount 1 did it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import joinedload
 from sqlmodel import Session, col, func, select, update
 
 from app.core.errors import BadInput, Conflict, NotFound
 from app.core.i18n import _
 from app.core.units import plural
 from app.db import machine_lock
-from app.db.tables import ENDED_STATES, BandwidthProbe, Config, Machine, Model, Run, Server, new_public_id, now
+from app.db.tables import ENDED_STATES, BandwidthProbe, Config, Machine, Run, Server, new_public_id, now
 from app.suites import Suite
 
 MAX_NOTE_CHARS = 10_000
 MAX_MODEL_CHARS = 300
-MOST_RUNS = 20
+MAX_QUEUED_AT_ONCE = 20
 """So many runs of the same can be queued at once."""
 
 
@@ -28,9 +29,7 @@ def add_run(
     note: str = "",
     public_id: str | None = None,
 ) -> Run:
-    machine = session.get(Machine, server.machine_id)
-    assert machine is not None, "a foreign key holds it"
-    refuse_archived(server, machine)
+    refuse_archived(server, server.machine)
     if model is not None and len(model) > MAX_MODEL_CHARS:
         raise BadInput(_("The model's name is longer than {most} characters.", most=MAX_MODEL_CHARS))
     assert server.id is not None
@@ -57,8 +56,10 @@ def add_run(
 
 def check_run_count(count: int) -> None:
     """Raises BadInput."""
-    if not 1 <= count <= MOST_RUNS:
-        raise BadInput(_("From 1 to {most} runs can be queued at once, not {count:,}.", most=MOST_RUNS, count=count))
+    if not 1 <= count <= MAX_QUEUED_AT_ONCE:
+        raise BadInput(
+            _("From 1 to {most} runs can be queued at once, not {count:,}.", most=MAX_QUEUED_AT_ONCE, count=count)
+        )
 
 
 def checked_note(note: str) -> str:
@@ -77,10 +78,30 @@ def refuse_archived(server: Server, machine: Machine) -> None:
 
 
 def run(session: Session, public_id: str) -> Run:
-    found = session.exec(select(Run).where(Run.public_id == public_id)).first()
-    if found is None:
-        raise NotFound(_("There is no run {id!r}.", id=public_id))
-    return found
+    """The run with its machine, server, configuration and model, in one query. Raises NotFound."""
+    return runs_by_id(session, [public_id])[public_id]
+
+
+def runs_by_id(session: Session, public_ids: Collection[str]) -> dict[str, Run]:
+    """Runs by public id, each with its machine, server, configuration and model, in one query.
+
+    Raises NotFound when one is missing.
+    """
+    run, config = cast(Any, Run), cast(Any, Config)  # on the class, a relationship is an attribute to load
+    query = (
+        select(Run)
+        .where(col(Run.public_id).in_(public_ids))
+        .options(
+            joinedload(run.machine, innerjoin=True),
+            joinedload(run.server, innerjoin=True),
+            joinedload(run.config).joinedload(config.model, innerjoin=True),
+        )
+    )
+    by_id = {run.public_id: run for run in session.exec(query)}
+    missing = next((public_id for public_id in public_ids if public_id not in by_id), None)
+    if missing is not None:
+        raise NotFound(_("There is no run {id!r}.", id=missing))
+    return by_id
 
 
 def claim(session: Session, run_id: int, worker_pid: int, worker_instance: str) -> bool:
@@ -109,11 +130,11 @@ def finish(session: Session, run_id: int, status: str, error: str | None = None)
     return _change(session, run_id, ("running",), status=status, finished_at=now(), error=error)
 
 
-def warn(session: Session, public_id: str, sentence: str) -> None:
+def add_warning(session: Session, public_id: str, sentence: str) -> None:
     """Adds to the warnings of a run, whatever its state."""
-    found = run(session, public_id)
-    found.evidence = {**found.evidence, "warnings": [*found.evidence.get("warnings", ()), sentence]}
-    session.add(found)
+    warned = run(session, public_id)
+    warned.evidence = {**warned.evidence, "warnings": [*warned.evidence.get("warnings", ()), sentence]}
+    session.add(warned)
 
 
 def request_cancel(session: Session, run_id: int) -> bool:
@@ -123,7 +144,7 @@ def request_cancel(session: Session, run_id: int) -> bool:
     return _change(session, run_id, ("running",), cancel_requested_at=now())
 
 
-def beat(session: Session, run_id: int, **fields: Any) -> bool:
+def record_progress(session: Session, run_id: int, **fields: Any) -> bool:
     """Records progress; False when the run is no longer running or was asked to stop."""
     alive = _change(session, run_id, ("running",), **fields)
     if not alive:
@@ -165,7 +186,7 @@ def queue_position(session: Session, run: Run) -> int:
     return session.exec(ahead).one()
 
 
-def waits_for(session: Session, run: Run) -> str:
+def wait_reason(session: Session, run: Run) -> str:
     """Why a queued run does not start yet, in one sentence."""
     if session.exec(select(machine_lock.has_running_probe(run.machine_id))).one():
         return _("Waiting until the bandwidth of this machine has been measured.")
@@ -175,36 +196,6 @@ def waits_for(session: Session, run: Run) -> str:
         if ahead
         else _("Waiting for its turn.")
     )
-
-
-class Circumstances(NamedTuple):
-    run: Run
-    machine: Machine
-    server: Server
-    config: Config | None
-    """None: it ended before its configuration was known."""
-    model: Model | None
-
-
-def circumstances(session: Session, run: Run) -> tuple[Machine, Server, Config | None, Model | None]:
-    return circumstances_of(session, [run.public_id])[run.public_id][1:]
-
-
-def circumstances_of(session: Session, public_ids: Collection[str]) -> dict[str, Circumstances]:
-    """By public id. Raises NotFound when one is missing."""
-    query = (
-        select(Run, Machine, Server, Config, Model)  # type: ignore[call-overload]  # typed for four columns
-        .join(Machine, col(Machine.id) == col(Run.machine_id))
-        .join(Server, col(Server.id) == col(Run.server_id))
-        .outerjoin(Config, col(Config.id) == col(Run.config_id))
-        .outerjoin(Model, col(Model.id) == col(Config.model_id))
-        .where(col(Run.public_id).in_(public_ids))
-    )
-    found = {row[0].public_id: Circumstances(*row) for row in session.exec(query)}
-    missing = next((each for each in public_ids if each not in found), None)
-    if missing is not None:
-        raise NotFound(_("There is no run {id!r}.", id=missing))
-    return found
 
 
 def newest_configs(session: Session, server_ids: Collection[int | None]) -> dict[tuple[int, int | None], int]:

@@ -6,12 +6,12 @@ from sqlmodel import Session, col, func, select
 from app.core.errors import NotFound
 from app.core.i18n import _
 from app.db.slugs import free_slug
-from app.db.tables import Machine, Server, now
+from app.db.tables import Server, now
 
 
 def list_servers(session: Session, archived: bool = False, machine_id: int | None = None) -> Sequence[Server]:
-    wanted = col(Server.archived_at).is_not(None) if archived else col(Server.archived_at).is_(None)
-    query = select(Server).where(wanted).order_by(Server.name)
+    is_listed = col(Server.archived_at).is_not(None) if archived else col(Server.archived_at).is_(None)
+    query = select(Server).where(is_listed).order_by(Server.name)
     if machine_id is not None:
         query = query.where(Server.machine_id == machine_id)
     return session.exec(query).all()
@@ -24,17 +24,10 @@ def counts_by_machine(session: Session) -> Mapping[int, int]:
 
 
 def server(session: Session, slug: str) -> Server:
-    found = session.exec(select(Server).where(Server.slug == slug)).first()
-    if found is None:
+    row = session.exec(select(Server).where(Server.slug == slug)).first()
+    if row is None:
         raise NotFound(_("There is no server called {slug!r}.", slug=slug))
-    return found
-
-
-def server_with_machine(session: Session, slug: str) -> tuple[Server, Machine]:
-    found = server(session, slug)
-    owner = session.get(Machine, found.machine_id)
-    assert owner is not None, "a foreign key holds it"
-    return found, owner
+    return row
 
 
 def server_at(session: Session, base_url: str) -> Server | None:
@@ -58,11 +51,11 @@ def add_server(session: Session, machine_id: int, name: str, engine: str, base_u
 
 
 def edit_server(session: Session, slug: str, **fields: Any) -> Server:
-    found = server(session, slug)
+    edited = server(session, slug)
     for key, value in fields.items():
-        setattr(found, key, value)
-    session.add(found)
-    return found
+        setattr(edited, key, value)
+    session.add(edited)
+    return edited
 
 
 def archive_server(session: Session, slug: str, archived: bool = True) -> Server:
@@ -83,17 +76,17 @@ def remember(
     What requests taught of one version of an engine does not hold for another one; nor, `anew`, for a server that a
     person has probed again: most tell no version.
     """
-    found = session.get(Server, server_id)
-    if found is None:
+    row = session.get(Server, server_id)
+    if row is None:
         return
     if facts is not None:
-        if anew or facts.get("engine_version") != found.facts.get("engine_version"):
-            found.capabilities = {}
-        found.facts = dict(facts)
-        found.probed_at = now()
+        if anew or facts.get("engine_version") != row.facts.get("engine_version"):
+            row.capabilities = {}
+        row.facts = dict(facts)
+        row.probed_at = now()
     if capabilities:
-        found.capabilities = {**found.capabilities, **capabilities}
+        row.capabilities = {**row.capabilities, **capabilities}
     if settings:
-        merged = {**found.settings, **settings}
-        found.settings = {key: value for key, value in merged.items() if value is not None}
-    session.add(found)
+        merged = {**row.settings, **settings}
+        row.settings = {key: value for key, value in merged.items() if value is not None}
+    session.add(row)

@@ -15,7 +15,7 @@ SLUG_BYTES = 16
 """128 random bits: nobody guesses one."""
 
 
-class Listed(NamedTuple):
+class ShareListing(NamedTuple):
     """A share without its snapshot."""
 
     slug: str
@@ -33,19 +33,19 @@ def add_share(session: Session, kind: str, title: str, snapshot: Mapping[str, An
     return share
 
 
-def list_shares(session: Session) -> Sequence[Listed]:
+def list_shares(session: Session) -> Sequence[ShareListing]:
     """Newest first, revoked ones included."""
     columns = (Share.slug, Share.kind, Share.title, Share.created_at, Share.revoked_at)
     query = select(*columns).order_by(col(Share.id).desc())  # type: ignore[call-overload]  # typed for four columns
-    return [Listed._make(row) for row in session.exec(query)]
+    return [ShareListing._make(row) for row in session.exec(query)]
 
 
 def share(session: Session, slug: str) -> Share:
     """Raises NotFound, in the same words for a revoked share and for one that never was."""
-    found = session.exec(select(Share).where(Share.slug == slug, col(Share.revoked_at).is_(None))).first()
-    if found is None:
+    row = session.exec(select(Share).where(Share.slug == slug, col(Share.revoked_at).is_(None))).first()
+    if row is None:
         raise NotFound(_("There is nothing at this address: the link was revoked, or it was never one."))
-    return found
+    return row
 
 
 def revoke(session: Session, slug: str) -> None:

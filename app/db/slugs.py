@@ -32,13 +32,15 @@ RESERVED = frozenset({"new", "probe", "discover", "accelerators", "devices"})
 
 def free_slug(session: Session, table: type[Machine] | type[Server], name: str) -> str:
     base = slugify(name)
-    return free(base, set(session.exec(select(table.slug).where(col(table.slug).startswith(base))).all()) | RESERVED)
+    return first_free(
+        base, set(session.exec(select(table.slug).where(col(table.slug).startswith(base))).all()) | RESERVED
+    )
 
 
-def free(base: str, taken: Collection[str]) -> str:
+def first_free(base: str, used: Collection[str]) -> str:
     """`base`, or with the lowest number that makes it one of its own.
 
     >>> free("tower", {"tower", "tower-2"})
     'tower-3'
     """
-    return next(slug for slug in chain([base], (f"{base}-{n}" for n in count(2))) if slug not in taken)
+    return next(slug for slug in chain([base], (f"{base}-{n}" for n in count(2))) if slug not in used)

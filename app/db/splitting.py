@@ -12,7 +12,7 @@ from sqlmodel import Session, col, select, update
 from app.core.configuration import is_file_path
 from app.db import configs
 from app.db.continuation import snapshot_of
-from app.db.tables import Config, Model, Run, SampleRow
+from app.db.tables import Config, Run, SampleRow
 
 _AT_ONCE = 500
 """Runs in one statement: databases limit its parameters."""
@@ -29,11 +29,11 @@ def split_models(session: Session, server_id: int | None = None) -> int:
     asked = col(Run.plan)["model"].as_string()
     query = select(col(Run.config_id), asked).where(col(Run.config_id).in_(unnamed)).distinct()
     # where nobody asked for an id, the server had one model as far as anybody knows
-    config_ids = {config_id for config_id, identifier in session.execute(query) if _is_full(identifier)}
+    config_ids = {config_id for config_id, identifier in session.exec(query) if config_id and _is_full(identifier)}
     moved = 0
     for config_id in sorted(config_ids):
-        rows = session.execute(select(col(Run.id), asked).where(Run.config_id == config_id))
-        moved += _split(session, config_id, {run_id: _full(identifier) for run_id, identifier in rows})
+        rows = session.exec(select(col(Run.id), asked).where(Run.config_id == config_id))
+        moved += _split(session, config_id, {run_id: _full(identifier) for run_id, identifier in rows if run_id})
     return moved
 
 
@@ -45,33 +45,33 @@ def _split(session: Session, config_id: int, ids: dict[int, str | None]) -> int:
     if len(counts) < 2:
         return 0
     config = session.get_one(Config, config_id)
-    model = session.get_one(Model, config.model_id)
+    model = config.model
     frozen = snapshot_of(config, model)
     # the model with the most runs keeps the configuration, unless some of its runs may be of another one
     *_leaving, most = ordered = sorted(counts, key=lambda identifier: (counts[identifier], identifier))
     moved = 0
     for identifier in ordered:
         may_stay = identifier == most and None not in ids.values()
-        others = [] if may_stay else [other for other in counts if other != identifier]
+        namesakes = [] if may_stay else [candidate for candidate in counts if candidate != identifier]
         named = configs.with_model_id(frozen, identifier)
-        own = configs.freeze(session, config.server_id, named, model.geometry, model.source, others)
-        if own.id != config_id:
+        target = configs.freeze(session, config.server_id, named, model.geometry, model.source, namesakes)
+        if target.id != config_id:
             run_ids = [run_id for run_id, of_run in ids.items() if of_run == identifier]
-            _move(session, run_ids, own)
+            _move(session, run_ids, target)
             moved += len(run_ids)
     return moved
 
 
 def _move(session: Session, run_ids: Sequence[int], config: Config) -> None:
     for start in range(0, len(run_ids), _AT_ONCE):
-        these = run_ids[start : start + _AT_ONCE]
-        session.execute(update(Run).where(col(Run.id).in_(these)).values(config_id=config.id))
+        chunk = run_ids[start : start + _AT_ONCE]
+        session.exec(update(Run).where(col(Run.id).in_(chunk)).values(config_id=config.id))
 
 
 def _answered(session: Session, config_id: int) -> dict[int, str]:
     """The one id that answered each run of a configuration, where it tells enough."""
     model = col(SampleRow.record)["trace"]["model"].as_string()
-    rows = session.execute(
+    rows = session.exec(
         select(col(SampleRow.run_id), model)
         .join(Run, col(Run.id) == col(SampleRow.run_id))
         .where(Run.config_id == config_id)

@@ -5,7 +5,7 @@ from sqlmodel import Session, col, func, select
 
 from app.core.errors import BadInput, NotFound
 from app.core.i18n import _
-from app.db.slugs import free, slugify
+from app.db.slugs import first_free, slugify
 from app.db.tables import Suite as SuiteRow
 from app.db.tables import now
 from app.suites import BUILT_IN, Suite, custom_suite
@@ -14,8 +14,8 @@ from app.suites import BUILT_IN, Suite, custom_suite
 def list_suites(session: Session, archived: bool = False) -> list[Suite]:
     """The built-in suites, then the current version of each of the person's own; or only the archived ones."""
     current = _current(session)
-    mine = sorted((row for row in current if (row.archived_at is not None) is archived), key=lambda row: row.title)
-    return [*([] if archived else BUILT_IN.values()), *(_suite(row) for row in mine)]
+    own_rows = sorted((row for row in current if (row.archived_at is not None) is archived), key=lambda row: row.title)
+    return [*([] if archived else BUILT_IN.values()), *(_suite(row) for row in own_rows)]
 
 
 def _current(session: Session) -> list[SuiteRow]:
@@ -28,11 +28,11 @@ def _current(session: Session) -> list[SuiteRow]:
 
 def suite(session: Session, key: str) -> Suite:
     """Raises BadInput for an unknown key, naming those that exist."""
-    found = next((each for each in list_suites(session) if each.key == key), None)
-    if found is None:
-        known = ", ".join(each.key for each in list_suites(session))
-        raise BadInput(_("There is no suite called {key!r}. There are: {known}.", key=key, known=known))
-    return found
+    match = next((candidate for candidate in list_suites(session) if candidate.key == key), None)
+    if match is None:
+        keys = ", ".join(suite.key for suite in list_suites(session))
+        raise BadInput(_("There is no suite called {key!r}. There are: {known}.", key=key, known=keys))
+    return match
 
 
 def suite_by_sha256(session: Session, key: str, sha256: str) -> Suite:
@@ -53,7 +53,7 @@ def save_suite(session: Session, title: str, definition: Mapping[str, Any], key:
         raise BadInput(_("The suite needs a title."))
     if (key or slugify(title)) in BUILT_IN:
         raise BadInput(_("{title!r} is the name of a built-in suite: choose another title.", title=title))
-    key = key or free(slugify(title), {*session.exec(select(SuiteRow.key)).all(), "new"})
+    key = key or first_free(slugify(title), {*session.exec(select(SuiteRow.key)).all(), "new"})
     newest = session.exec(select(func.max(SuiteRow.version)).where(SuiteRow.key == key)).one() or 0
     made = custom_suite(definition, key, title, newest + 1)
     same = session.exec(select(SuiteRow).where(SuiteRow.sha256 == made.sha256)).first()

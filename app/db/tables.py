@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import JSON, BigInteger, CheckConstraint, Column, Index, LargeBinary, UniqueConstraint, text
-from sqlmodel import Field, SQLModel
+from sqlmodel import Field, Relationship, SQLModel
 
 from app.db.message_column import MessageText
 
@@ -135,6 +135,8 @@ class Server(SQLModel, table=True):
     probed_at: datetime | None = None
     archived_at: datetime | None = None
 
+    machine: Machine = Relationship()
+
 
 FULL_GEOMETRY = "full"
 """In `Model.geometry`: everything of ceiling.geometry.Geometry, where the server or its file told it."""
@@ -189,6 +191,9 @@ class Config(SQLModel, table=True):
     note: str = ""
     """A person's remark; no part of what is frozen."""
     created_at: datetime = Field(default_factory=now)
+
+    server: Server = Relationship()
+    model: Model = Relationship()
 
 
 class Suite(SQLModel, table=True):
@@ -264,6 +269,16 @@ class Run(SQLModel, table=True):
     error: str | None = Field(default=None, sa_type=MessageText)
     metrics_digest: str | None = Field(default=None, max_length=64, index=True)
     """Formulas and flag rules that its measurements were derived with (`metrics.derivation_digest`); None: unknown."""
+
+    machine: Machine = Relationship()
+    server: Server = Relationship()
+    config: Config | None = Relationship()
+    """None while the run is queued, and when it ended before its configuration was known."""
+
+    @property
+    def model(self) -> Model | None:
+        """The model of its configuration."""
+        return self.config.model if self.config else None
 
 
 class SampleRow(SQLModel, table=True):

@@ -93,7 +93,7 @@ class ActiveRun:
         """Stores the phase and shows it. Raises Cancelled when somebody has asked for that."""
         last = headline_metrics(self.timed_samples[-1].sample) if self.timed_samples else None
         progress = {"phase": phase.sentence, "last": last}
-        if not self.write(lambda session: runs.beat(session, self.run_id, progress=progress)):
+        if not self.write(lambda session: runs.record_progress(session, self.run_id, progress=progress)):
             self.stop.request()
         self.listen(RunProgress(phase.sentence, len(self.timed_samples), self.planned, last))
         self.stop.check()
@@ -112,7 +112,7 @@ class ActiveRun:
             samples.add_sample(session, self.run_id, timed.sample, timed.started_at)
             if timed.sample.trace.learned_capabilities:
                 servers.remember(session, self.run.server_id, capabilities=timed.sample.trace.learned_capabilities)
-            return runs.beat(session, self.run_id, samples_done=done, progress=progress)
+            return runs.record_progress(session, self.run_id, samples_done=done, progress=progress)
 
         may_go_on = self.write(store)
         self.listen(RunProgress(phase, done, self.planned, last, remaining_s, timed.sample))

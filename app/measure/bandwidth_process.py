@@ -45,14 +45,14 @@ def _perform(database: Database, slug: str, report: ReportPhase) -> BandwidthPro
     with database.write() as session:
         machine = _local_machine(session, slug)
         # a row that a page has made, or one whose process has died: nobody else holds the lock
-        row = bandwidth.running(session, machine) or bandwidth.add_probe(session, machine)
+        row = bandwidth.running_probe(session, machine) or bandwidth.add_probe(session, machine)
     assert row.id is not None
     row_id = row.id
 
     def report_phase(phase: str) -> None:
         report(phase)
         with database.write() as session:
-            bandwidth.say(session, row_id, phase)
+            bandwidth.report_phase(session, row_id, phase)
 
     try:
         limit_blas_to_one_thread()
@@ -71,7 +71,7 @@ def _perform(database: Database, slug: str, report: ReportPhase) -> BandwidthPro
 def latest_probe(database: Database, settings: Settings, machine: Machine) -> BandwidthProbe | None:
     """The newest measurement, in whatever state; one whose process has died is marked as failed first."""
     with database.read() as session:
-        row = bandwidth.latest(session, machine)
+        row = bandwidth.latest_probe(session, machine)
     if row is None or row.status != "running" or now() - row.started_at < START_TIMEOUT:
         return row
     if workers.is_held(settings, _lock_name(machine.slug)):
@@ -79,21 +79,21 @@ def latest_probe(database: Database, settings: Settings, machine: Machine) -> Ba
     assert row.id is not None
     with database.write() as session:
         bandwidth.fail(session, row.id, _("The process that measured ended before it was done."))
-        return bandwidth.latest(session, machine)
+        return bandwidth.latest_probe(session, machine)
 
 
 def fail_dead_probes(database: Database, settings: Settings) -> None:
     """Marks measurements of this machine whose process has died as failed: runs wait for them."""
     with database.read() as session:
-        measured = bandwidth.all_running(session)
+        measured = bandwidth.machines_being_probed(session)
     for machine in measured:
-        if machines.is_here(machine):  # whether a process lives is known on its own machine alone
+        if machines.is_local_machine(machine):  # whether a process lives is known on its own machine alone
             latest_probe(database, settings, machine)
 
 
 def _local_machine(session: Session, slug: str) -> Machine:
     machine = machines.machine(session, slug)
-    if not machines.is_here(machine):
+    if not machines.is_local_machine(machine):
         raise Conflict(
             _(
                 "{name} is another machine than this one: run `roofmark machine bandwidth` on it, and "

@@ -240,7 +240,7 @@ class ConfigFreezer:
                 self._active.server.engine,
                 namesakes(self._info, self._model),
             )
-            runs.beat(session, self._active.run_id, config_id=config.id)
+            runs.record_progress(session, self._active.run_id, config_id=config.id)
 
         self._active.write(store)
 

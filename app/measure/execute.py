@@ -70,12 +70,12 @@ def _run_to_end(
     try:
         with database.read() as session:
             run = runs.run(session, public_id)
-            machine, server, *_others = runs.circumstances(session, run)
+            machine, server = run.machine, run.server
             runs.refuse_archived(server, machine)
             suite = suites.suite_by_sha256(session, run.suite_key, run.suite_sha256)
         suite = suite.with_counts(run.plan["repetitions"], run.plan["warmups"])
         planned = suite.sample_count(suite.cases)
-        is_local = machines.is_here(machine)
+        is_local = machines.is_local_machine(machine)
         active = ActiveRun(database, settings, run, server, is_local, suite, stop, listen, planned)
         with stop.on_signals():
             error = _measure(active)
@@ -173,7 +173,7 @@ def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, 
     active.run.evidence = run_checks.before(prepared, freezer.warnings(), load_share)
     active.planned = active.suite.sample_count(prepared.fitting)
     with active.database.write() as session:
-        runs.beat(
+        runs.record_progress(
             session,
             active.run_id,
             hardware=[] if is_elsewhere else hardware.freeze(session, active.run),
@@ -233,7 +233,7 @@ def _conclude(
 
     def store(session: Session) -> None:
         measurements.derive(session, active.run_id)
-        runs.beat(session, active.run_id, evidence=evidence)
+        runs.record_progress(session, active.run_id, evidence=evidence)
 
     active.write(store)
 

@@ -43,7 +43,7 @@ def notify_run_ended(database: Database, settings: Settings, public_id: str) -> 
         if problem:
             log.warning("run %s: %s", public_id, problem)
             with database.write() as session:
-                runs.warn(session, public_id, problem)
+                runs.add_warning(session, public_id, problem)
     except Exception:
         log.exception("run %s: nobody could be notified", public_id)
 

@@ -100,7 +100,7 @@ class Runner:
         while execute_run(self._database, self._settings, public_id, listen, stop) is None:
             with self._database.read() as session:
                 run = runs.run(session, public_id)
-                reason = runs.waits_for(session, run)
+                reason = runs.wait_reason(session, run)
             if run.status != "queued":
                 return  # cancelled from elsewhere
             listen(RunProgress(reason, 0, run.samples_planned))

@@ -6,29 +6,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.stats.student import t_quantile, welch_freedom
+
 MIN_FOR_INTERVAL = 3
 _LOG_SMALLEST, _LOG_LARGEST = math.log(sys.float_info.min), math.log(sys.float_info.max)
-
-# two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom
-_T = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
-
-
-def t_quantile(degrees_of_freedom: float) -> float:
-    """Two-sided 95 % quantile of Student's t; the next smaller whole number of degrees is taken (never too narrow).
-
-    Above 30 the Cornish-Fisher expansion (Abramowitz and Stegun 26.7.5) is exact to 0.001.
-    """
-    whole = math.floor(degrees_of_freedom)
-    if whole < 1:
-        return math.inf
-    if whole <= len(_T):
-        return _T[whole - 1]
-    z = 1.959964
-    return z + (z**3 + z) / (4 * whole) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * whole**2)
 
 
 @dataclass(frozen=True)
@@ -111,7 +92,10 @@ def _bounded(value: float) -> float:
 
 
 def difference_interval(smaller: Sequence[float], larger: Sequence[float]) -> tuple[float, float] | None:
-    """Welch's 95 % interval of mean(larger) - mean(smaller); None with fewer than three values on a side."""
+    """Welch's 95 % interval of mean(larger) - mean(smaller); None with fewer than three values on a side.
+
+    The degrees of freedom are rounded down, so that the interval is never too narrow.
+    """
     if min(len(smaller), len(larger)) < MIN_FOR_INTERVAL:
         return None
     errors = [statistics.variance(values) / len(values) for values in (smaller, larger)]
@@ -119,8 +103,6 @@ def difference_interval(smaller: Sequence[float], larger: Sequence[float]) -> tu
     total = sum(errors)
     if total == 0:
         return difference, difference
-    freedom = total**2 / sum(
-        error**2 / (len(values) - 1) for error, values in zip(errors, (smaller, larger), strict=True)
-    )
+    freedom = math.floor(welch_freedom(errors, (len(smaller) - 1, len(larger) - 1)))
     half = t_quantile(freedom) * math.sqrt(total)
     return difference - half, difference + half

@@ -12,7 +12,7 @@ from app.db.models import KnownGeometry, best_geometry
 from app.db.tables import Config, Machine, Measurement, Model, Run, StatedGeometry
 from app.metrics import HEADLINE_METRICS
 from app.metrics.token_counts import TokenCounts
-from app.results.hardware import Hardware, as_known, gpu_share_of
+from app.results.hardware import Hardware, gpu_share_of, resolve_hardware
 from app.results.run_filter import NOT_HIDDEN
 from app.results.speculation import Drafts, drafting_among, drafts_of
 from app.results.token_counts import token_counts
@@ -97,7 +97,7 @@ def _decodes(session: Session, run_ids: Select[Any]) -> list[Decode]:
     for run, config, model, stated, machine, value in rows:
         if machine.id not in today:
             today[machine.id] = devices(session, machine)
-        hardware, point = as_known(run.hardware, today[machine.id]), Workload.from_key(run.main_point_key)
+        hardware, point = resolve_hardware(run.hardware, today[machine.id]), Workload.from_key(run.main_point_key)
         if value:
             drafted = drafts.get((run.id, point))
             geometry = best_geometry(model, stated)

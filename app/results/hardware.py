@@ -7,19 +7,19 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from sqlalchemy import Text, cast, func, select
-from sqlmodel import Session, col
+from sqlalchemy import Text, cast
+from sqlmodel import Session, col, func, select
 
 from app.core.config_settings import remote_host
 from app.core.i18n import N_, _, joined
 from app.core.units import format_bytes
-from app.db.machines import MachineDevice, Stated, device_title, devices
+from app.db.machines import BandwidthValue, MachineDevice, device_title, devices
 from app.db.query_cache import cached_query
-from app.db.tables import Config, Machine, Run
+from app.db.tables import Run
 from app.hardware.catalogue import is_same_name
 from app.results.run_filter import NOT_HIDDEN
 
-Frozen = list[dict[str, Any]]
+FrozenDevices = list[dict[str, Any]]
 """`Run.hardware`: each device as plain JSON values."""
 
 NOT_RECORDED = N_("the machine's devices were not recorded with this run, so they are taken as they are known today")
@@ -32,15 +32,15 @@ class Hardware:
     """What the ceiling of a run is computed from."""
 
     devices: Sequence[MachineDevice]
-    said: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
     """What must be known to judge them."""
     is_outdated: bool = False
     """Whether the machine is known otherwise today."""
 
 
-def freeze(session: Session, run: Run) -> Frozen:
+def freeze(session: Session, run: Run) -> FrozenDevices:
     """The devices of the run's machine as they are known now."""
-    return as_frozen(devices(session, session.get_one(Machine, run.machine_id)))
+    return freeze_devices(devices(session, run.machine))
 
 
 def refreeze(session: Session, run: Run) -> None:
@@ -51,10 +51,9 @@ def refreeze(session: Session, run: Run) -> None:
 
 def hardware_of(session: Session, run: Run) -> Hardware:
     """None of the machine's where the model ran elsewhere."""
-    config = None if run.config_id is None else session.get(Config, run.config_id)
-    if config is not None and remote_host(config.settings):
+    if run.config is not None and remote_host(run.config.settings):
         return Hardware(())
-    return as_known(run.hardware, devices(session, session.get_one(Machine, run.machine_id)))
+    return resolve_hardware(run.hardware, devices(session, run.machine))
 
 
 def gpu_share_of(evidence: Mapping[str, Any]) -> float | None:
@@ -63,40 +62,42 @@ def gpu_share_of(evidence: Mapping[str, Any]) -> float | None:
     return shares[0] if shares else None
 
 
-class Record(NamedTuple):
+class HardwareRecord(NamedTuple):
     """What a run has frozen of the hardware, and what its server said of it."""
 
-    frozen: Frozen
+    frozen: FrozenDevices
     gpu_share: float | None
 
 
-def newest_records(session: Session) -> dict[tuple[int, int], Record]:
+def newest_records(session: Session) -> dict[tuple[int, int], HardwareRecord]:
     """Of the newest done run of each configuration, by machine and configuration."""
     newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None), NOT_HIDDEN)
     newest = newest.group_by(col(Run.machine_id), col(Run.config_id))
     columns = (col(Run.machine_id), col(Run.config_id), col(Run.hardware), col(Run.evidence))
-    rows = session.execute(select(*columns).where(col(Run.id).in_(newest))).all()
+    rows = session.exec(select(*columns).where(col(Run.id).in_(newest))).all()
     return {
-        (machine_id, config_id): Record(frozen, gpu_share_of(evidence))
+        (machine_id, config_id): HardwareRecord(frozen, gpu_share_of(evidence))
         for machine_id, config_id, frozen, evidence in rows
+        if config_id is not None
     }
 
 
-def as_known(frozen: Frozen, today: Sequence[MachineDevice]) -> Hardware:
+def resolve_hardware(frozen: FrozenDevices, today: Sequence[MachineDevice]) -> Hardware:
     """The frozen devices; a bandwidth or peak that was unknown is today's, if the machine still has the device."""
     if not frozen:
         return Hardware(today, (_(NOT_RECORDED),), is_outdated=True)
     return Hardware(
-        [_with_later_figures(device, today) for device in thawed(frozen)], is_outdated=frozen != as_frozen(today)
+        [_with_later_figures(device, today) for device in thaw_devices(frozen)],
+        is_outdated=frozen != freeze_devices(today),
     )
 
 
 def _with_later_figures(device: MachineDevice, today: Iterable[MachineDevice]) -> MachineDevice:
-    later = next((each for each in today if _is_same_kind(device, each)), None)
+    later = next((candidate for candidate in today if _is_same_kind(device, candidate)), None)
     if later is None:
         return device
     if not device.bandwidths:
-        device = replace(device, bandwidths=[replace(each, is_later=True) for each in later.bandwidths])
+        device = replace(device, bandwidths=[replace(bandwidth, is_later=True) for bandwidth in later.bandwidths])
     if device.peak_flops is None and later.peak_flops is not None:
         device = replace(
             device,
@@ -110,93 +111,98 @@ def _with_later_figures(device: MachineDevice, today: Iterable[MachineDevice]) -
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def as_frozen(held: Iterable[MachineDevice]) -> Frozen:
+def freeze_devices(devices: Iterable[MachineDevice]) -> FrozenDevices:
     frozen = []
-    for device in held:
-        stated = [{**asdict(each), "at": each.at and each.at.isoformat()} for each in device.bandwidths]
+    for device in devices:
+        stated = [
+            {**asdict(bandwidth), "at": bandwidth.at and bandwidth.at.isoformat()} for bandwidth in device.bandwidths
+        ]
         frozen.append({**asdict(device), "bandwidths": stated})
     return frozen
 
 
-def thawed(frozen: Frozen) -> list[MachineDevice]:
-    return [MachineDevice(**{**each, "bandwidths": [_stated(one) for one in each["bandwidths"]]}) for each in frozen]
+def thaw_devices(frozen: FrozenDevices) -> list[MachineDevice]:
+    return [
+        MachineDevice(**{**record, "bandwidths": [_stated(bandwidth) for bandwidth in record["bandwidths"]]})
+        for record in frozen
+    ]
 
 
-def _stated(plain: Mapping[str, Any]) -> Stated:
-    return Stated(**{**plain, "at": datetime.fromisoformat(plain["at"]) if plain["at"] else None})
+def _stated(plain: Mapping[str, Any]) -> BandwidthValue:
+    return BandwidthValue(**{**plain, "at": datetime.fromisoformat(plain["at"]) if plain["at"] else None})
 
 
 # --- other hardware --------------------------------------------------------------------------------------------------
 
 
-def changes(then: Sequence[MachineDevice], today: Sequence[MachineDevice]) -> list[str]:
+def device_changes(then: Sequence[MachineDevice], today: Sequence[MachineDevice]) -> list[str]:
     """Which devices are others, in words. What is only known better, or measured anew, is no other hardware.
 
     >>> one, two = (MachineDevice("RTX 3090", "accelerator", count, None, ()) for count in (1, 2))
-    >>> changes([one], [two]), changes([one], [one]), changes([], [two])
+    >>> device_changes([one], [two]), device_changes([one], [one]), device_changes([], [two])
     (['RTX 3090 → 2 × RTX 3090'], [], ['2 × RTX 3090 added'])
     """
-    said = []
+    descriptions = []
     for kind in ("accelerator", "ram"):
-        gone, come = _pooled(then, kind), _pooled(today, kind)
-        for device in [*gone]:
-            same = next((each for each in come if each.count == device.count and _is_same(device, each)), None)
+        removed, added = _pool_devices(then, kind), _pool_devices(today, kind)
+        for device in [*removed]:
+            same = next((card for card in added if card.count == device.count and _is_same(device, card)), None)
             if same is not None:
-                gone.remove(device)
-                come.remove(same)
-        before, after = _named(gone), _named(come)
+                removed.remove(device)
+                added.remove(same)
+        before, after = _device_list(removed), _device_list(added)
         if before == after:
-            before, after = _named(gone, with_memory=True), _named(come, with_memory=True)
+            before, after = _device_list(removed, with_memory=True), _device_list(added, with_memory=True)
         if before and after:
-            said.append(f"{before} → {after}")
+            descriptions.append(f"{before} → {after}")
         elif before or after:
-            said.append(_("{device} removed", device=before) if before else _("{device} added", device=after))
-    return said
+            descriptions.append(_("{device} removed", device=before) if before else _("{device} added", device=after))
+    return descriptions
 
 
-def _pooled(held: Iterable[MachineDevice], kind: str) -> list[MachineDevice]:
+def _pool_devices(devices: Iterable[MachineDevice], kind: str) -> list[MachineDevice]:
     """Equal cards as one device, however they are listed."""
-    found: list[MachineDevice] = []
-    for device in held:
+    pooled: list[MachineDevice] = []
+    for device in devices:
         if device.kind != kind:
             continue
-        for place, known in enumerate(found):
-            if _is_same(known, device):
-                found[place] = replace(known, count=known.count + device.count)
+        for place, pooled_device in enumerate(pooled):
+            if _is_same(pooled_device, device):
+                pooled[place] = replace(pooled_device, count=pooled_device.count + device.count)
                 break
         else:
-            found.append(device)
-    return found
+            pooled.append(device)
+    return pooled
 
 
-def _named(held: Iterable[MachineDevice], with_memory: bool = False) -> str:
+def _device_list(devices: Iterable[MachineDevice], with_memory: bool = False) -> str:
     return " + ".join(
-        f"{f'{each.count} × ' if each.count > 1 else ''}{device_title(each.name)}"
-        f"{f' {format_bytes(each.memory_bytes)}' if with_memory and each.memory_bytes else ''}"
-        for each in held
+        f"{f'{device.count} × ' if device.count > 1 else ''}{device_title(device.name)}"
+        f"{f' {format_bytes(device.memory_bytes)}' if with_memory and device.memory_bytes else ''}"
+        for device in devices
     )
 
 
-def _is_same(one: MachineDevice, other: MachineDevice) -> bool:
+def _is_same(first: MachineDevice, second: MachineDevice) -> bool:
     """Whatever is not known of one of the two tells no difference."""
-    return _is_same_kind(one, other) and _is_as_large(one.memory_bytes, other.memory_bytes)
+    return _is_same_kind(first, second) and _is_as_large(first.memory_bytes, second.memory_bytes)
 
 
-def _is_as_large(one: int | None, other: int | None) -> bool:
-    return one is None or other is None or abs(one - other) <= SAME_MEMORY * max(one, other)
+def _is_as_large(first: int | None, second: int | None) -> bool:
+    return first is None or second is None or abs(first - second) <= SAME_MEMORY * max(first, second)
 
 
-def _is_same_kind(one: MachineDevice, other: MachineDevice) -> bool:
-    if one.kind != other.kind:
+def _is_same_kind(first: MachineDevice, second: MachineDevice) -> bool:
+    if first.kind != second.kind:
         return False
-    if one.kind == "ram":  # whose speed becomes part of its name when it is known
-        return one.name.startswith(other.name) or other.name.startswith(one.name)
-    return is_same_name(one.name, other.name)
+    if first.kind == "ram":  # whose speed becomes part of its name when it is known
+        return first.name.startswith(second.name) or second.name.startswith(first.name)
+    return is_same_name(first.name, second.name)
 
 
-def words(held: Sequence[MachineDevice]) -> str:
+def describe_devices(devices: Sequence[MachineDevice]) -> str:
     """`2 × RTX 3090 24.0 GB + Memory 64.0 GB`; empty when nothing is known."""
-    return _named([*_pooled(held, "accelerator"), *_pooled(held, "ram")], with_memory=True)
+    return _device_list([*_pool_devices(devices, "accelerator"), *_pool_devices(devices, "ram")], with_memory=True)
 
 
 class HardwareChange(NamedTuple):
@@ -208,56 +214,53 @@ class HardwareChange(NamedTuple):
 class Timelines:
     """Of each server, since when its runs have had which hardware."""
 
-    def __init__(self, rows: Iterable[tuple[int, datetime, Frozen]]) -> None:
+    def __init__(self, rows: Iterable[tuple[int, datetime, FrozenDevices]]) -> None:
         self._since: dict[int, list[datetime]] = {}
         self._devices: dict[int, list[Sequence[MachineDevice]]] = {}
         for server_id, started_at, frozen in rows:
             self._since.setdefault(server_id, []).append(started_at)
-            self._devices.setdefault(server_id, []).append(thawed(frozen))
+            self._devices.setdefault(server_id, []).append(thaw_devices(frozen))
 
     def between(self, server_id: int, then: datetime, today: datetime) -> list[str]:
         """What changed from a run that started at one moment to one of a later moment, as far as it was recorded."""
         first, second = self._place(server_id, then), self._place(server_id, today)
         if first == second or first < 0:
             return []
-        held = self._devices[server_id]
-        return changes(held[first], held[second])
+        devices = self._devices[server_id]
+        return device_changes(devices[first], devices[second])
 
     def all_changes(self) -> dict[int, list[HardwareChange]]:
         """By server, in order of time."""
-        found: dict[int, list[HardwareChange]] = {}
+        changes: dict[int, list[HardwareChange]] = {}
         for server_id, since in self._since.items():
             for (_since, then), (at, today) in pairwise(zip(since, self._devices[server_id], strict=True)):
-                if said := changes(then, today):
-                    found.setdefault(server_id, []).append(HardwareChange(at, joined(*said, by="; ")))
-        return found
+                if descriptions := device_changes(then, today):
+                    changes.setdefault(server_id, []).append(HardwareChange(at, joined(*descriptions, by="; ")))
+        return changes
 
-    def began(self, server_id: int, moment: datetime) -> datetime | None:
+    def unchanged_since(self, server_id: int, moment: datetime) -> datetime | None:
         """Since when the hardware of a run that started at `moment` is no other; None: since ever, as far as known."""
         place = self._place(server_id, moment)
-        held = self._devices.get(server_id, [])
-        other = next((i for i in range(place - 1, -1, -1) if changes(held[i], held[place])), None)
-        return None if other is None else self._since[server_id][other + 1]
+        devices = self._devices.get(server_id, [])
+        changed = next((i for i in range(place - 1, -1, -1) if device_changes(devices[i], devices[place])), None)
+        return None if changed is None else self._since[server_id][changed + 1]
 
     def _place(self, server_id: int, moment: datetime) -> int:
         return bisect_right(self._since.get(server_id, []), moment) - 1
 
 
-@cached_query(4)
+@cached_query(maxsize=4)
 def timelines(session: Session, server_id: int | None = None) -> Timelines:
     """Reads only the runs whose record is another than that of the run before; hidden ones do not count."""
     order = [col(Run.started_at), col(Run.id)]
     record = cast(col(Run.hardware), Text)
     before = func.lag(record).over(partition_by=col(Run.server_id), order_by=order)
-    columns = (col(Run.server_id), col(Run.started_at), col(Run.hardware), record.label("record"))
-    recorded = select(*columns, before.label("before")).where(
-        col(Run.started_at).is_not(None), record != "[]", NOT_HIDDEN
-    )
+    columns: list[Any] = [Run.server_id, Run.started_at, Run.hardware, record.label("record"), before.label("before")]
+    recorded = select(*columns).where(col(Run.started_at).is_not(None), record != "[]", NOT_HIDDEN)
     if server_id is not None:
         recorded = recorded.where(col(Run.server_id) == server_id)
-    found = recorded.subquery()
-    switches = select(found.c.server_id, found.c.started_at, found.c.hardware).where(
-        found.c.before.is_(None) | (found.c.before != found.c.record)
+    records = recorded.subquery()
+    switches = select(records.c.server_id, records.c.started_at, records.c.hardware).where(
+        records.c.before.is_(None) | (records.c.before != records.c.record)
     )
-    rows = session.execute(switches.order_by(found.c.started_at)).all()
-    return Timelines((row.server_id, row.started_at, row.hardware) for row in rows)
+    return Timelines(session.exec(switches.order_by(records.c.started_at)).all())

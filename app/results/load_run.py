@@ -179,4 +179,5 @@ class RunResult:
 
 def load_run(session: Session, public_id: str) -> RunResult:
     """Raises NotFound."""
-    return RunResult(session, *runs.circumstances_of(session, [public_id])[public_id])
+    run = runs.run(session, public_id)
+    return RunResult(session, run, run.machine, run.server, run.config, run.model)

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from app.core.configuration import distinguishing_settings
-from app.db.configs import Described
+from app.db.configs import ConfigDescription
 
 
-def distinct_titles(configs: Mapping[int, Described], engine_titles: Mapping[str, str]) -> dict[int, str]:
+def distinct_titles(configs: Mapping[int, ConfigDescription], engine_titles: Mapping[str, str]) -> dict[int, str]:
     """Model and quantization, then the server where there are several, then whatever else tells equal names apart."""
     several_servers = len({each.server for each in configs.values()}) > 1
     titles = {key: _short(each, several_servers) for key, each in configs.items()}
@@ -19,6 +19,6 @@ def distinct_titles(configs: Mapping[int, Described], engine_titles: Mapping[str
     return titles
 
 
-def _short(each: Described, with_server: bool) -> str:
+def _short(each: ConfigDescription, with_server: bool) -> str:
     title = each.snapshot.model_title
     return f"{title} · {each.server}" if with_server else title

@@ -39,11 +39,11 @@ def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None
         NOT_HIDDEN,
     )
     newest_first = before.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)
-    known = hardware.timelines(session, run.server_id)
-    began = known.began(run.server_id, run.started_at)
+    timelines = hardware.timelines(session, run.server_id)
+    hardware_since = timelines.unchanged_since(run.server_id, run.started_at)
     is_other = col(Run.config_id) != run.config_id
-    if began is not None:
-        is_other |= col(Run.started_at) < began
+    if hardware_since is not None:
+        is_other |= col(Run.started_at) < hardware_since
     last = session.exec(newest_first.where(is_other)).first()
     if last is None or last.started_at is None:
         return None
@@ -59,17 +59,19 @@ def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None
     return Previous(
         fingerprint=frozen[last.config_id][0].fingerprint,
         changes=[
-            *known.between(run.server_id, last.started_at, run.started_at),
+            *timelines.between(run.server_id, last.started_at, run.started_at),
             *describe_changes(snapshot_of(*frozen[last.config_id]), snapshot_of(*frozen[run.config_id]), engine_titles),
         ],
         run=comparable,
     )
 
 
-def before_config(session: Session, config: Config, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
+def previous_of_config(
+    session: Session, config: Config, engine_titles: Mapping[str, str] | None = None
+) -> Previous | None:
     """What its server had before its first run; None for the first configuration of a server."""
-    counted = select(Run).where(Run.config_id == config.id, col(Run.started_at).is_not(None), NOT_HIDDEN)
-    first = session.exec(counted.order_by(col(Run.started_at), col(Run.id)).limit(1)).first()
+    measured = select(Run).where(Run.config_id == config.id, col(Run.started_at).is_not(None), NOT_HIDDEN)
+    first = session.exec(measured.order_by(col(Run.started_at), col(Run.id)).limit(1)).first()
     return previous(session, first, engine_titles) if first else None
 
 

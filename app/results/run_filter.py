@@ -228,7 +228,7 @@ class _Named(NamedTuple):
     name: str
 
 
-@cached_query(1)
+@cached_query(maxsize=1)
 def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:
     """For each parameter with choices, its values with their titles (an engine's is its key)."""
     machines = session.exec(select(Machine.slug, Machine.name).order_by(Machine.name)).all()

@@ -50,7 +50,7 @@ class PastValue(NamedTuple):
     sample_count: int
 
 
-@cached_query(8)
+@cached_query(maxsize=8)
 def past_runs(session: Session, histories: frozenset[Series]) -> list[PastRun]:
     """In order of time."""
     if not histories:
@@ -86,7 +86,7 @@ def _newest(series: Series) -> Any:
     return select(col(Run.id)).where(*where).order_by(col(Run.started_at).desc()).limit(HISTORY_RUNS)
 
 
-@cached_query(8)
+@cached_query(maxsize=8)
 def past_values(
     session: Session, run_ids: frozenset[int], metrics: tuple[str, ...], point_keys: frozenset[str] | None = None
 ) -> list[PastValue]:

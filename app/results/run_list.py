@@ -143,13 +143,13 @@ def _sorted_by(sort: str) -> tuple[Any, Any]:
     return query.outerjoin(Measurement, _IS_SHOWN & (col(Measurement.metric) == metric.key)), col(Measurement.value)
 
 
-@cached_query(8)
+@cached_query(maxsize=8)
 def count_runs(session: Session, where: RunFilter) -> int:
     count: int = session.execute(select(func.count(col(Run.id))).where(*conditions(where))).scalar_one()
     return count
 
 
-@cached_query(1)
+@cached_query(maxsize=1)
 def _newest_per_config(session: Session) -> list[int]:
     newest = (
         select(func.max(Run.id))
@@ -159,14 +159,14 @@ def _newest_per_config(session: Session) -> list[int]:
     return list(session.execute(newest).scalars().all())
 
 
-@cached_query(4)
+@cached_query(maxsize=4)
 def latest_per_config(session: Session, where: RunFilter | None = None) -> list[RunRow]:
     """The newest run of each configuration and suite that is done and counts, newest first."""
     query = _select_rows().where(*conditions(where or RunFilter()), col(Run.id).in_(_newest_per_config(session)))
     return _rows(session, query.order_by(col(Run.started_at).desc()), HEADLINE_METRICS)
 
 
-@cached_query(2)
+@cached_query(maxsize=2)
 def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str], list[float]]:
     """The decode speeds of the newest runs of each configuration and suite, oldest first."""
     age = func.row_number().over(

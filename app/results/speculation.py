@@ -59,7 +59,7 @@ def drafts_of(session: Session, run_ids: Collection[int]) -> dict[tuple[int, Wor
     return {key: of_point for key, of_point in drafts.items() if of_point.passes > 0}
 
 
-@cached_query(1)
+@cached_query(maxsize=1)
 def newest_drafts(session: Session) -> dict[Place, Drafts]:
     """Of the newest done run of each configuration and suite that drafts, by machine, configuration and point."""
     places = newest_runs(session)

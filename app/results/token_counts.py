@@ -41,7 +41,7 @@ def token_counts(session: Session, run_ids: Collection[int]) -> dict[tuple[int, 
     }
 
 
-@cached_query(8)
+@cached_query(maxsize=8)
 def answer_lengths(session: Session, run_ids: frozenset[int]) -> dict[tuple[int, str], float]:
     """How many tokens the answers of runs have, in the middle of the usable ones: by run and the key of a point."""
     if not run_ids:
@@ -67,7 +67,7 @@ class Place(NamedTuple):
     point: Workload
 
 
-@cached_query(1)
+@cached_query(maxsize=1)
 def newest_token_counts(session: Session) -> dict[Place, TokenCounts]:
     """Of the newest done run of each configuration and suite, by machine, configuration and point."""
     places = newest_runs(session)

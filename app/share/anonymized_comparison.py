@@ -9,7 +9,7 @@ from app.core.configuration import distinguishing_weights, model_names
 from app.core.errors import BadInput
 from app.core.i18n import N_, _
 from app.db.continuation import snapshot_of
-from app.db.runs import circumstances_of
+from app.db.runs import runs_by_id
 from app.db.tables import Config, Machine, Model, Run
 from app.metrics import NULL_REASONS
 from app.results import hardware
@@ -52,10 +52,11 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
     from app import engines  # loads every engine: not at start
 
     compared = compare(session, names, engines.titles())
-    by_id = circumstances_of(session, {subject.public_id for subject in compared.subjects})
+    by_id = runs_by_id(session, {subject.public_id for subject in compared.subjects})
     sides = []
     for subject in compared.subjects:
-        run, machine, _server, config, model = by_id[subject.public_id]
+        run = by_id[subject.public_id]
+        machine, config, model = run.machine, run.config, run.model
         if config is None or model is None:
             raise BadInput(_("A run that ended before its configuration was known cannot be shared."))
         facts = {

@@ -69,11 +69,11 @@ def run_median(
     variance = deviation**2
     if repetitions >= MIN_FOR_OUTLIER and minimum is not None and maximum is not None:
         distance = min(max(maximum - value, value - minimum) / value, _MOST_DEVIATION)
-        others = (repetitions - 1) * variance - (repetitions - 1) / repetitions * distance**2
-        others_variance = max(0.0, others) / (repetitions - 2)
-        reach = t_quantile(repetitions - 2) * math.sqrt(others_variance * (1 + 1 / (repetitions - 1)))
+        rest = (repetitions - 1) * variance - (repetitions - 1) / repetitions * distance**2
+        rest_variance = max(0.0, rest) / (repetitions - 2)
+        reach = t_quantile(repetitions - 2) * math.sqrt(rest_variance * (1 + 1 / (repetitions - 1)))
         if distance > OUTLIER_REACH * reach + 1e-9:
-            return RunMedian(math.log(value), max(1, rounds - 2), others_variance)
+            return RunMedian(math.log(value), max(1, rounds - 2), rest_variance)
     return RunMedian(math.log(value), rounds, variance)
 
 
@@ -163,8 +163,8 @@ def _without_lone_runs(group: Sequence[RunMedian]) -> Sequence[RunMedian]:
     retained = []
     for run in group:
         distance = abs(run.log_value - (total - run.log_value) / (count - 1))
-        others = max(0.0, squares - (count - 1) / count * distance**2) / (count - 2)
-        if distance <= OUTLIER_REACH * t_quantile(count - 2) * math.sqrt(others * count / (count - 1)) + 1e-9:
+        rest_variance = max(0.0, squares - (count - 1) / count * distance**2) / (count - 2)
+        if distance <= OUTLIER_REACH * t_quantile(count - 2) * math.sqrt(rest_variance * count / (count - 1)) + 1e-9:
             retained.append(run)
     return retained
 

@@ -1,10 +1,11 @@
-"""Student's t distribution: two-sided p-values and quantiles for any degrees of freedom, whole or not.
+"""Student's t distribution: two-sided p-values and quantiles for any degrees of freedom, whole or not; and Welch's.
 
 The tail is the regularized incomplete beta function I_x(df / 2, 1 / 2) at x = df / (df + t^2) (Abramowitz and Stegun
 26.7.1), evaluated by its continued fraction (ibid. 26.5.8) with Lentz's method.
 """
 
 import math
+from collections.abc import Sequence
 from functools import cache
 
 CONFIDENCE = 0.95
@@ -40,6 +41,18 @@ def t_quantile(degrees_of_freedom: float, alpha: float = 1 - CONFIDENCE) -> floa
         middle = (low + high) / 2
         low, high = (middle, high) if two_sided_p(middle, degrees_of_freedom) > alpha else (low, middle)
     return high
+
+
+def welch_freedom(variances: Sequence[float], freedoms: Sequence[float]) -> float:
+    """Degrees of freedom of a sum of independent variance estimates, of which at least one is positive.
+
+    `freedoms` are those of each estimate. Welch (Biometrika 1947) and Satterthwaite (Biometrics Bulletin 1946).
+
+    >>> round(welch_freedom([1 / 3, 4 / 3], [2, 2]), 2)
+    2.94
+    """
+    total = sum(variances)
+    return 1 / sum((variance / total) ** 2 / freedom for variance, freedom in zip(variances, freedoms, strict=True))
 
 
 def _regularized_beta(x: float, a: float, b: float) -> float:

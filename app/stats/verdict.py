@@ -18,7 +18,7 @@ from statistics import median
 from typing import Literal
 
 from app.stats.runs import RunMedian, RunScatter, median_variance
-from app.stats.student import CONFIDENCE, t_quantile, two_sided_p
+from app.stats.student import CONFIDENCE, t_quantile, two_sided_p, welch_freedom
 
 SAME_WITHIN = 0.03
 """Unless a setting says otherwise: an interval within this share of 1, either way, is no change worth the name."""
@@ -82,7 +82,7 @@ def judge(
 
     An interval within `same_within` of 1 is the same, however certain the difference.
     """
-    singles = {key: _ratio(base, other) for key, (base, other) in results.items()}
+    singles = {key: _ratio(base, compared) for key, (base, compared) in results.items()}
     rejected = _holm({key: single.p_value for key, single in singles.items()})
     judged = {}
     for key, single in singles.items():
@@ -97,10 +97,10 @@ def judge(
     return judged
 
 
-def _ratio(base: Result, other: Result) -> Ratio:
-    change = other.log_value - base.log_value
-    freedom = _degrees_of_freedom(base, other)
-    error = math.sqrt(base.variance() + other.variance())
+def _ratio(base: Result, compared: Result) -> Ratio:
+    change = compared.log_value - base.log_value
+    freedom = _degrees_of_freedom(base, compared)
+    error = math.sqrt(base.variance() + compared.variance())
     half_width = t_quantile(freedom) * error
     p_value = two_sided_p(change / error, freedom) if error > 0 else float(change == 0)
     low, high = change - half_width, change + half_width
@@ -116,14 +116,14 @@ def overall(verdicts: Iterable[Verdict]) -> Verdict | None:
     return next((verdict for verdict in order if verdict in present), None)
 
 
-def runs_needed(base: Result, other: Result, looks: int = 1, same_within: float = SAME_WITHIN) -> int | None:
+def runs_needed(base: Result, compared: Result, looks: int = 1, same_within: float = SAME_WITHIN) -> int | None:
     """How many more runs of each would settle it, if change and scatter stay what they are; None for more than
     MANY_RUNS. `looks`: how many metrics are judged together."""
-    change = other.log_value - base.log_value
-    freedom = _degrees_of_freedom(base, other)
+    change = compared.log_value - base.log_value
+    freedom = _degrees_of_freedom(base, compared)
 
     def is_settled(extra: int) -> bool:
-        error = math.sqrt(base.variance(extra) + other.variance(extra))
+        error = math.sqrt(base.variance(extra) + compared.variance(extra))
         more_freedom = freedom + 2 * extra  # each new run says something about the scatter, too
         same_half, change_half = (t_quantile(more_freedom, _ALPHA / n) * error for n in (1, looks))
         return change_half < abs(change) or _is_same(change - same_half, change + same_half, same_within)
@@ -132,18 +132,13 @@ def runs_needed(base: Result, other: Result, looks: int = 1, same_within: float 
     return extra if extra <= MANY_RUNS else None
 
 
-def _degrees_of_freedom(base: Result, other: Result) -> float:
+def _degrees_of_freedom(base: Result, compared: Result) -> float:
     """Of the shared scatter; of two machines' by Welch and Satterthwaite."""
-    if base.scatter == other.scatter:
+    if base.scatter == compared.scatter:
         return base.scatter.degrees_of_freedom
-    variances = base.variance(), other.variance()
-    total = sum(variances)
-    if total == 0:
-        return min(base.scatter.degrees_of_freedom, other.scatter.degrees_of_freedom)
-    return 1 / sum(
-        (variance / total) ** 2 / result.scatter.degrees_of_freedom
-        for variance, result in zip(variances, (base, other), strict=True)
-    )
+    variances = base.variance(), compared.variance()
+    freedoms = base.scatter.degrees_of_freedom, compared.scatter.degrees_of_freedom
+    return welch_freedom(variances, freedoms) if any(variances) else min(freedoms)
 
 
 def _is_same(low: float, high: float, same_within: float) -> bool:

@@ -126,11 +126,10 @@ def _device(form: Fields, devices: KnownDevices) -> KnownDevice:
 def _known_geometry(form: Fields, models: Sequence[KnownModel]) -> KnownGeometry:
     if chosen := form.get("model").strip():
         known_model = next((model for model in models if chosen in map(str, model.ids)), None)
-        if known_model is None or known_model.told is None:
+        if known_model is None or known_model.geometry_record is None:
             raise BadInput(_("That model has no ceiling any more: pick another, or type its parameters."))
-        return replace(
-            known_model.told, geometry=requantize(known_model.told.geometry, bits_per_weight(form, "as_bits"))
-        )
+        record = known_model.geometry_record
+        return replace(record, geometry=requantize(record.geometry, bits_per_weight(form, "as_bits")))
     if packed := form.get("config"):
         return KnownGeometry(from_json(_unpack_config(packed), bits_per_weight(form)))
     return KnownGeometry(geometry_from_figures(form))

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from app.charts.history.series import CONFIGURATION
 from app.core.errors import BadInput
 from app.core.i18n import _, english
-from app.db.configs import Described
+from app.db.configs import ConfigDescription
 from app.metrics import HEADLINE_METRICS, metrics
 from app.metrics.base import Metric
 from app.results.fields.series import filtered_series_keys, series_context, series_text, series_titles
@@ -73,7 +73,9 @@ class HistoryView:
     def without(self, field: str) -> "HistoryView":
         return replace(self, only=tuple(field_filter for field_filter in self.only if field_filter.field != field))
 
-    def config_ids(self, configs: Mapping[int, Described], engine_titles: Mapping[str, str]) -> list[int] | None:
+    def config_ids(
+        self, configs: Mapping[int, ConfigDescription], engine_titles: Mapping[str, str]
+    ) -> list[int] | None:
         """The configurations that match all filters; None without filters."""
         if not self.only:
             return None
@@ -85,7 +87,7 @@ class HistoryView:
         ]
 
 
-def parse_grouping(text: str, configs: Mapping[int, Described]) -> str:
+def parse_grouping(text: str, configs: Mapping[int, ConfigDescription]) -> str:
     titles = groupings(configs)
     if text and text not in titles:
         raise BadInput(
@@ -99,7 +101,7 @@ def parse_grouping(text: str, configs: Mapping[int, Described]) -> str:
 
 
 def filterable_values(
-    configs: Mapping[int, Described], engine_titles: Mapping[str, str]
+    configs: Mapping[int, ConfigDescription], engine_titles: Mapping[str, str]
 ) -> list[tuple[str, list[tuple[FieldFilter, str]]]]:
     """Choices for fields without a filter of their own, each with its words, by the title of the field."""
     contexts = [series_context(config, engine_titles) for config in configs.values()]
@@ -112,6 +114,6 @@ def filterable_values(
     return choices
 
 
-def groupings(configs: Mapping[int, Described]) -> dict[str, str]:
+def groupings(configs: Mapping[int, ConfigDescription]) -> dict[str, str]:
     """The fields that series can be grouped by: titles by key."""
     return {CONFIGURATION: _("Configuration"), **series_titles(configs.values())}

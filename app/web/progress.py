@@ -60,7 +60,7 @@ def progress_of(session: Session, run: Run) -> Progress:
     return Progress(
         public_id=run.public_id,
         status=run.status,
-        phase=runs.waits_for(session, run) if run.status == "queued" else progress.get("phase", _("Starting.")),
+        phase=runs.wait_reason(session, run) if run.status == "queued" else progress.get("phase", _("Starting.")),
         steps=_steps(run, progress),
         has_config=run.config_id is not None,
         samples_done=run.samples_done,

@@ -59,12 +59,12 @@ def recent_changes(session: Session, moment: datetime) -> list[RecentChange]:
 
 
 def _recent_change(change: "Shift | SeriesDrift", config: str, fingerprint: str) -> RecentChange:
-    from app.results.history.level_shifts import SeriesDrift, drift_words, is_worse, words
+    from app.results.history.level_shifts import SeriesDrift, drift_words, is_worse, shift_words
 
     triple = [metrics()[key] for key in HEADLINE_METRICS]
     worse = any(is_worse(metric_change, triple[metric_change.place]) for metric_change in change.metrics)
     if isinstance(change, SeriesDrift):
         sentence, first, last, is_drift = drift_words(change, triple), change.first, change.last, True
     else:
-        sentence, first, last, is_drift = words(change, triple), change.before, change.after, False
+        sentence, first, last, is_drift = shift_words(change, triple), change.before, change.after, False
     return RecentChange(sentence[:1].upper() + sentence[1:], config, fingerprint, first, last, worse, is_drift)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from sqlmodel import Session
 
-from app.db.runs import MOST_RUNS, circumstances_of, newest_configs
+from app.db.runs import MAX_QUEUED_AT_ONCE, newest_configs, runs_by_id
 from app.db.tables import Config, Run, Server
 from app.results.compare import Comparison
 from app.results.compare.words import runs_to_settle
@@ -45,20 +45,21 @@ def settling_runs(session: Session, comparison: Comparison) -> dict[int, list[Re
     }
     if not any(counts.values()):
         return {}
-    circumstances = circumstances_of(session, {subject.public_id for subject in comparison.subjects})
-    newest = newest_configs(session, {side.server.id for side in circumstances.values()})
+    compared_runs = runs_by_id(session, {subject.public_id for subject in comparison.subjects})
+    newest = newest_configs(session, {run.server_id for run in compared_runs.values()})
     settling: dict[int, list[Rerun]] = {}
     for place, run_counts in counts.items():
         seen = set()
         for side, runs in run_counts.items():
-            run, _machine, server, config, model = circumstances[comparison.subjects[side].public_id]
+            run = compared_runs[comparison.subjects[side].public_id]
+            server, model = run.server, run.model
             identity = (server.id, run.config_id, run.suite_sha256)
             if server.archived_at is None and identity not in seen:
                 seen.add(identity)
                 model_id = model.id if model and run.plan.get("model") else None  # a server of several loads it anew
                 is_current = newest.get((run.server_id, model_id)) == run.config_id
-                fields = rerun_fields(run, server, config)
-                rerun = Rerun(comparison.subjects[side].letter, fields, min(runs, MOST_RUNS), is_current)
+                fields = rerun_fields(run, server, run.config)
+                rerun = Rerun(comparison.subjects[side].letter, fields, min(runs, MAX_QUEUED_AT_ONCE), is_current)
                 settling.setdefault(place, []).append(rerun)
     return settling
 

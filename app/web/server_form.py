@@ -71,7 +71,7 @@ def _setting(key: str, value: str) -> SettingValue | None:
 
 def chosen_machine(session: Session, form: Fields) -> Machine:
     slug = form.required("machine", _("The machine"), 80)
-    return machines.ensure_here(session) if slug == HERE else machines.machine(session, slug)
+    return machines.ensure_local_machine(session) if slug == HERE else machines.machine(session, slug)
 
 
 def encrypted_api_key(secrets: SecretsDep, form: Fields, server: Server, moved: bool) -> str | None:

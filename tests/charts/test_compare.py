@@ -17,19 +17,19 @@ LONGER = Workload(2000, 32)
 
 
 @pytest.fixture
-def found(database: Database) -> Comparison:
+def comparison(database: Database) -> Comparison:
     q8, q4 = place(database, Q8, Q4)
 
     def both(ttft_ms: float, speed: float) -> list[object]:
-        longer = [replace(each, ordinal=each.ordinal + 6) for each in taken(4 * ttft_ms, speed, LONGER)]
+        longer = [replace(sample, ordinal=sample.ordinal + 6) for sample in taken(4 * ttft_ms, speed, LONGER)]
         return [*taken(ttft_ms, speed), *longer]
 
     names = [run(database, q8, both(500, 50)), run(database, q4, both(400, 60))]  # type: ignore[arg-type]  # samples
     return compared(database, *names)
 
 
-def test_a_ratio_lies_within_its_interval_around_one(found: Comparison) -> None:
-    figure = forest(found)
+def test_a_ratio_lies_within_its_interval_around_one(comparison: Comparison) -> None:
+    figure = forest(comparison)
     assert figure is not None
     ttft = figure.data[0]
     assert ttft["x"] == [pytest.approx(0.8, rel=1e-3)]
@@ -49,8 +49,8 @@ def test_a_ratio_lies_within_its_interval_around_one(found: Comparison) -> None:
     json.loads(figure.json)
 
 
-def test_pauses_rise_from_nothing_to_all_but_the_longest(found: Comparison) -> None:
-    figure = pauses(found)
+def test_pauses_rise_from_nothing_to_all_but_the_longest(comparison: Comparison) -> None:
+    figure = pauses(comparison)
     assert figure is not None
     for trace in figure.data:
         assert trace["x"] == sorted(trace["x"])
@@ -59,8 +59,8 @@ def test_pauses_rise_from_nothing_to_all_but_the_longest(found: Comparison) -> N
     assert len(figure.legend) == 2
 
 
-def test_curves_run_over_the_lengths(found: Comparison) -> None:
-    figure = curves(found)
+def test_curves_run_over_the_lengths(comparison: Comparison) -> None:
+    figure = curves(comparison)
     assert figure is not None
     assert figure.layout["xaxis"]["title"]["text"] == "Prompt tokens"
     assert figure.data[0]["x"] == [512, 2000]
@@ -74,9 +74,9 @@ def test_curves_run_over_depth(database: Database) -> None:
     names = []
     for config in (q8, q4):
         samples = [
-            replace(each, ordinal=6 * place_ + each.ordinal)
+            replace(sample, ordinal=6 * place_ + sample.ordinal)
             for place_, point in enumerate(behind)
-            for each in taken(500, 50, point)
+            for sample in taken(500, 50, point)
         ]
         names.append(run(database, config, samples))
     figure = curves(compared(database, *names))
@@ -108,8 +108,10 @@ def test_an_axis_has_a_few_round_ticks_whatever_the_ratio(database: Database, fa
 @pytest.mark.parametrize("factor", [1.005, 1.03, 1.1, 1.3, 1.8, 2.5, 6, 30])
 def test_ticks_of_ratios_are_far_enough_apart_for_their_labels(database: Database, factor: float) -> None:
     q8, q4 = place(database)
-    found = compared(database, run(database, q8, taken(500, 50)), run(database, q4, taken(500 * factor, 50 / factor)))
-    figure = forest(found)
+    comparison = compared(
+        database, run(database, q8, taken(500, 50)), run(database, q4, taken(500 * factor, 50 / factor))
+    )
+    figure = forest(comparison)
     assert figure is not None
     axis = figure.layout["xaxis"]
     low, high = axis["range"]
@@ -120,7 +122,7 @@ def test_ticks_of_ratios_are_far_enough_apart_for_their_labels(database: Databas
 def test_results_of_which_there_are_too_many_for_a_look_are_named_by_their_letters(database: Database) -> None:
     q8, _ = place(database)
     names = [run(database, q8, taken(500 + number, 50), hours=number) for number in range(8)]
-    for figure in (forest(found := compared(database, *names)), pauses(found)):
+    for figure in (forest(comparison := compared(database, *names)), pauses(comparison)):
         assert figure is not None
         letters = ["".join(trace.get("text", "")) for trace in figure.data]
         background = [trace for trace in figure.data if trace["meta"]["series"] is None]

@@ -10,7 +10,7 @@ import pytest
 from app.charts import MAX_SERIES, Figure, history
 from app.charts.base import MAX_POINTS, downsample_minmax
 from app.core.configuration import Snapshot
-from app.db.configs import Described
+from app.db.configs import ConfigDescription
 from app.metrics import HEADLINE_METRICS, metrics
 from app.results.hardware import HardwareChange
 from app.results.history.changepoint import ChangePoint, Drift
@@ -39,12 +39,12 @@ def point(
     return HistoryPoint(f"run{hours:g}", started, config_id, server_id, prompt, labels, readings)
 
 
-def described(**changed: object) -> Described:
+def described(**changed: object) -> ConfigDescription:
     fields = {**vars(SNAPSHOT), **changed}
-    return Described("box", Snapshot(**fields))
+    return ConfigDescription("box", Snapshot(**fields))
 
 
-def drawn(points: list[HistoryPoint], configs: dict[int, Described] | None = None, **more: Any) -> Figure:
+def drawn(points: list[HistoryPoint], configs: dict[int, ConfigDescription] | None = None, **more: Any) -> Figure:
     figure = history(
         HistoryTable.of(points), configs or {1: described()}, METRICS, lambda public_id: f"/runs/{public_id}", **more
     )
@@ -295,11 +295,11 @@ def test_many_runs_are_reduced_and_their_extremes_stay(configurations: int) -> N
 
 def test_reducing_keeps_order_ends_and_extremes() -> None:
     values = [float((i * 7919) % 1000) for i in range(5000)]
-    kept = downsample_minmax(values, 300)
-    assert list(kept) == sorted(set(kept))
-    assert (kept[0], kept[-1]) == (0, 4999)
-    assert {min(values), max(values)} <= {values[i] for i in kept}
-    assert len(kept) <= 301
+    indices = downsample_minmax(values, 300)
+    assert list(indices) == sorted(set(indices))
+    assert (indices[0], indices[-1]) == (0, 4999)
+    assert {min(values), max(values)} <= {values[i] for i in indices}
+    assert len(indices) <= 301
     assert {17, 4321} <= set(downsample_minmax(values, 300, always=(17, 4321)))
     assert list(downsample_minmax(values[:300], 300)) == list(range(300))
 

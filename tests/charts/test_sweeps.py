@@ -36,7 +36,7 @@ def test_when_nothing_keeps_within_the_limits_it_is_said() -> None:
 
 
 def with_sensors(**values: list[float | None]) -> Sample:
-    named = {name.replace("__", "."): each for name, each in values.items()}
+    named = {name.replace("__", "."): value for name, value in values.items()}
     return sample(sensors={"at_ms": [0, 500, 1000], "values": named, "throttles": ["gpu1: temperature"]})
 
 

@@ -30,17 +30,17 @@ def valid(figure: Figure | None) -> Figure:
     return figure
 
 
-def without_tokens(one: Sample) -> Sample:
-    return replace(one, trace=replace(one.trace, events=()))
+def without_tokens(base: Sample) -> Sample:
+    return replace(base, trace=replace(base.trace, events=()))
 
 
 def test_the_median_stands_in_the_middle_by_decode_and_is_usable() -> None:
     warm = sample(0, 55, is_warmup=True)
     spoiled = replace(sample(1, 52), flags=("incomplete",))
-    taken = [warm, spoiled, sample(2, 40), sample(3, 50), sample(4, 60)]
-    found = typical_sample(taken)
-    assert found is not None
-    assert found.ordinal == 3
+    samples = [warm, spoiled, sample(2, 40), sample(3, 50), sample(4, 60)]
+    typical = typical_sample(samples)
+    assert typical is not None
+    assert typical.ordinal == 3
     assert typical_sample([warm]) is None
     assert typical_sample([without_tokens(sample(1))]) is None
 
@@ -78,12 +78,12 @@ def test_answers_to_a_cached_prompt_are_not_mixed_with_those_to_a_fresh_one() ->
 
 
 def test_the_timeline_starts_with_the_prefill_and_ends_with_all_tokens() -> None:
-    taken = [sample(0, is_warmup=True), sample(1, 40), sample(2, 50), sample(3, 60)]
-    figure = valid(timeline(taken))
+    samples = [sample(0, is_warmup=True), sample(1, 40), sample(2, 50), sample(3, 60)]
+    figure = valid(timeline(samples))
     assert [trace["name"] for trace in figure.data] == ["Sample 2", "Sample 4", "Sample 3"]
     assert [trace["meta"]["series"] for trace in figure.data] == [None, None, 0]
     line = figure.data[-1]
-    first = token_times.first_token_ms(taken[2].trace)
+    first = token_times.first_token_ms(samples[2].trace)
     assert line["x"][:2] == [0, first]
     assert line["y"][:3] == [0, 0, 1]
     assert line["y"][-1] == 64
@@ -92,21 +92,21 @@ def test_the_timeline_starts_with_the_prefill_and_ends_with_all_tokens() -> None
 
 
 def test_tokens_of_bundled_events_are_shared_out_over_them() -> None:
-    one = sample(0)
-    every_fourth = [e for i, e in enumerate(one.trace.token_events) if i % 4 == 0]
-    figure = valid(timeline([replace(one, trace=replace(one.trace, events=tuple(every_fourth)))]))
+    base = sample(0)
+    every_fourth = [e for i, e in enumerate(base.trace.token_events) if i % 4 == 0]
+    figure = valid(timeline([replace(base, trace=replace(base.trace, events=tuple(every_fourth)))]))
     assert figure.data[0]["y"][2:4] == [4, 8]
     assert figure.data[0]["y"][-1] == 64
 
 
 def test_tokens_that_the_server_counts_in_each_event_are_taken_as_they_are() -> None:
-    one = sample(0)
+    base = sample(0)
     events = tuple(Event(100.0 * i, Kind.ANSWER, 4, tokens) for i, tokens in enumerate((1, 3, 64), 1))
-    figure = valid(timeline([replace(one, trace=replace(one.trace, events=events))]))
+    figure = valid(timeline([replace(base, trace=replace(base.trace, events=events))]))
     assert figure.data[0]["y"] == [0, 0, 1, 3, 64]
 
 
-@pytest.mark.parametrize("draw", [timeline, lambda taken: gaps(taken[0])])
+@pytest.mark.parametrize("draw", [timeline, lambda samples: gaps(samples[0])])
 def test_a_run_without_a_stream_has_no_figure(draw: Callable[..., object]) -> None:
     assert draw([without_tokens(sample(1))]) is None
 
@@ -117,22 +117,22 @@ def test_many_samples_stay_few_points() -> None:
 
 
 def test_gaps_show_their_percentiles() -> None:
-    one = sample(2)
-    figure = valid(gaps(one))
-    found = token_times.gaps_ms(one.trace)
-    assert figure.data[0]["y"] == [round(gap, 3) for gap in found]
+    base = sample(2)
+    figure = valid(gaps(base))
+    gap_times = token_times.gaps_ms(base.trace)
+    assert figure.data[0]["y"] == [round(gap, 3) for gap in gap_times]
     assert figure.layout["yaxis"]["title"]["text"] == "Inter-token latency, ms"
     assert len(figure.layout["shapes"]) == 3
-    said = " ".join(note["text"] for note in figure.layout["annotations"])
-    assert all(f"p{percent} " in said for percent in (50, 90, 99))
+    notes = " ".join(note["text"] for note in figure.layout["annotations"])
+    assert all(f"p{percent} " in notes for percent in (50, 90, 99))
     assert figure.summary.startswith("Inter-token latency of sample 3: p50 ")
     assert [row[0] for row in figure.table.rows] == ["shortest", "p50", "p90", "p99", "longest"]
 
 
 def test_gaps_of_bundled_events_are_called_chunk_gaps() -> None:
-    one = sample(0)
-    few = tuple(e for i, e in enumerate(one.trace.token_events) if i % 4 == 0)
-    bundled = replace(one, trace=replace(one.trace, events=few))
+    base = sample(0)
+    few = tuple(e for i, e in enumerate(base.trace.token_events) if i % 4 == 0)
+    bundled = replace(base, trace=replace(base.trace, events=few))
     bundled = replace(bundled, flags=flags_of(bundled))
     assert "multi_token_chunks" in bundled.flags
     figure = valid(gaps(bundled))

@@ -11,14 +11,14 @@ from app.core.errors import BadInput, NotFound, RoofmarkError
 from app.core.samples import Sample, ServerFigures, Workload
 from app.db import baselines
 from app.db.database import Database
-from app.db.machines import MachineDevice, Stated
+from app.db.machines import BandwidthValue, MachineDevice
 from app.db.tables import Run, now
 from app.metrics import HEADLINE_METRICS
 from app.results.compare import compare, to_json
 from app.results.compare import standing as compare_with_baseline
 from app.results.compare.differences import MAX_NAMED_SETTINGS, verdict_subject_text
 from app.results.compare.words import pair_scatter_words, scatter_words
-from app.results.hardware import as_frozen
+from app.results.hardware import freeze_devices
 from app.stats.verdict import Ratio, Verdict
 from tests.compare.runs import CALM, POINT, Q4, Q8, QUIET, calm_history, change, compared, place, run, statements, taken
 from tests.databases import on_both
@@ -72,8 +72,8 @@ def test_several_differences_are_about_all_of_them(database: Database) -> None:
 def cards(
     count: int, name: str = "RTX 3090", memory_bytes: int = 24 * 10**9, bandwidth: float | None = None
 ) -> list[dict[str, Any]]:
-    stated = [Stated(bandwidth, "measured")] if bandwidth else []
-    return as_frozen([MachineDevice(name, "accelerator", count, memory_bytes, stated)])
+    stated = [BandwidthValue(bandwidth, "measured")] if bandwidth else []
+    return freeze_devices([MachineDevice(name, "accelerator", count, memory_bytes, stated)])
 
 
 def test_machine_and_hardware_differ_only_where_they_are_known(database: Database) -> None:

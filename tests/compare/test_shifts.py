@@ -7,7 +7,7 @@ import pytest
 
 from app.metrics import HEADLINE_METRICS, metrics
 from app.results.hardware import HardwareChange
-from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, drifts, shifts, words
+from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, drifts, shift_words, shifts
 from app.results.history.table import HistoryPoint, HistoryTable
 
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
@@ -37,12 +37,12 @@ def runs(count: int, config_id: int = 1, first: int = 0, prompt: str = "p", **ra
 
 
 def said(found: list[Shift]) -> list[str]:
-    return [words(shift, METRICS) for shift in found]
+    return [shift_words(shift, METRICS) for shift in found]
 
 
 def test_metrics_that_shift_together_are_one_shift() -> None:
     (found,) = shifts(HistoryTable.of([*runs(10), *runs(8, first=10, decode=0.9, ttft=1.2)]), 3)
-    assert words(found, METRICS) == "TTFT +19 %, decode −9.5 % since 11 September 2026, same configuration"
+    assert shift_words(found, METRICS) == "TTFT +19 %, decode −9.5 % since 11 September 2026, same configuration"
     assert (found.before, found.after, found.config_id, found.still_holds) == ("run9", "run10", 1, True)
 
 

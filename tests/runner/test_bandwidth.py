@@ -46,7 +46,7 @@ def _measuring(monkeypatch: pytest.MonkeyPatch, measure: Measure) -> None:
 
 def newest(database: Database, slug: str) -> BandwidthProbe:
     with database.read() as session:
-        row = bandwidth.latest(session, machines.machine(session, slug))
+        row = bandwidth.latest_probe(session, machines.machine(session, slug))
     assert row is not None
     return row
 
@@ -194,13 +194,13 @@ def test_only_this_machine_and_only_when_no_run_is_measured_on_it(
 
 def test_this_machine_is_the_one_that_was_said_to_be_before_one_of_its_name(database: Database) -> None:
     with database.write() as session:
-        assert machines.here(session) is None
-        added = machines.ensure_here(session)
+        assert machines.local_machine(session) is None
+        added = machines.ensure_local_machine(session)
         assert (added.name, added.hostname) == (this_host().name, this_host().name)
-        assert machines.ensure_here(session).slug == added.slug
+        assert machines.ensure_local_machine(session).slug == added.slug
         machines.edit_machine(session, added.slug, hostname=None)
         renamed = machines.add_machine(session, "Renamed", hostname=this_host().name)
-        local = machines.here(session)
+        local = machines.local_machine(session)
         assert local is not None
         assert local.slug == renamed.slug
 

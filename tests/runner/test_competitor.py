@@ -30,7 +30,7 @@ def settings(settings: Settings) -> Settings:
 @pytest.fixture
 def server_here(database: Database, llama_server: DemoEngine) -> str:
     with database.write() as session:
-        machine = machines.ensure_here(session)
+        machine = machines.ensure_local_machine(session)
         assert machine.id is not None
         return servers.add_server(session, machine.id, "here", "llama.cpp", llama_server.base_url).slug
 

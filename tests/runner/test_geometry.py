@@ -109,7 +109,8 @@ def test_a_run_asks_the_engine_for_its_models_document(
         server = add_server(database, replay.url, "openai")
         public_id = runner.perform(server, short_suite, lambda _: None, repetitions=1, warmups=0)
     with database.read() as session:
-        _, _, config, model = runs.circumstances(session, runs.run(session, public_id))
+        run = runs.run(session, public_id)
+        config, model = run.config, run.model
     assert config is not None
     assert model is not None
     assert model_ids == ["syn-1"]

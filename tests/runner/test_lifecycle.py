@@ -45,7 +45,7 @@ def test_a_run_goes_from_the_queue_to_its_numbers(
     assert run["config"]["settings"]["context"] == 4096
     assert [(device["name"], device["kind"]) for device in run["hardware"]] == [("Memory", "ram")]
     with database.read() as session:
-        _, _, _, model = runs.circumstances(session, runs.run(session, public_id))
+        model = runs.run(session, public_id).model
     assert model is not None
     read = Geometry.from_json(model.geometry[FULL_GEOMETRY])
     assert (read.architecture, read.params_total) == ("gemma3", 268_098_176)

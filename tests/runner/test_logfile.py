@@ -211,7 +211,7 @@ def test_a_run_reads_the_log_of_its_server(database: Database, runner: Runner, s
         run = runs.run(session, public_id)
         assert run.id is not None
         (sample_,) = samples.samples_of(session, run.id)
-        _, _, config, _ = runs.circumstances(session, run)
+        config = run.config
     assert server_of(sample_.trace).expert_hit_share == pytest.approx(69120 / 96768)
     assert any("log tells of 1 sample" in check for check in run.evidence["checks"])
     assert config is not None
@@ -231,7 +231,7 @@ def test_a_configuration_has_what_the_log_says_of_placement(
         public_id = runner.perform(slug, short_suite, silent, repetitions=1, warmups=0)
     with database.read() as session:
         run = runs.run(session, public_id)
-        _, _, config, _ = runs.circumstances(session, run)
+        config = run.config
     assert config is not None
     assert (config.settings["gpu_layers"], config.settings["n_cpu_moe"]) == (12, 4)
     assert "Layers on GPU is 12 as the server says, not 20 as it was stated." in run.evidence["warnings"]

@@ -7,7 +7,7 @@ import pytest
 from app import engines
 from app.ceiling.geometry import Geometry
 from app.core.samples import Workload
-from app.db import runs, samples, servers
+from app.db import samples, servers
 from app.db.database import Database
 from app.db.tables import FULL_GEOMETRY
 from app.engines.base import Engine, ModelInfo, ServerInfo
@@ -31,7 +31,7 @@ def test_a_run_against_each_engine(database: Database, runner: Runner, short_sui
     with database.read() as session:
         assert run.id is not None
         (sample_,) = samples.samples_of(session, run.id)
-        _, stored_server, config, model = runs.circumstances(session, run)
+        stored_server, config, model = run.server, run.config, run.model
     assert config is not None
     assert (config.engine_version, stored_server.engine) == (server.version, engine.key)
     assert sample_.trace.output_tokens == server.output_tokens
@@ -153,7 +153,7 @@ def test_the_context_that_was_loaded_stands_beside_the_one_that_was_asked_for(
     assert [request.json()["options"]["num_ctx"] for request in posts if request.path == "/api/chat"] == [32_768]
     run = run_named(database, public_id)
     with database.read() as session:
-        _, _, config, _ = runs.circumstances(session, run)
+        config = run.config
     assert config is not None
     assert config.settings["context"] == 32_768
     loaded = [metric["value"] for metric in run.evidence["server"] if metric["name"] == "context"]

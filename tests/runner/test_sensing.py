@@ -38,7 +38,7 @@ def settings(settings: Settings) -> Settings:
 def test_a_machine_is_this_one_by_what_was_told_and_not_by_its_servers_address(
     name: str, hostname: str | None, is_here: bool
 ) -> None:
-    assert machines.is_here(Machine(slug="m", name=name, hostname=hostname)) is is_here
+    assert machines.is_local_machine(Machine(slug="m", name=name, hostname=hostname)) is is_here
 
 
 def test_the_sensors_of_another_machine_are_not_read(settings: Settings) -> None:
@@ -137,5 +137,5 @@ def test_the_terminal_takes_an_address_of_its_own_for_this_machine(
         local = _machine_at(session, f"http://{address}:8080")
         remote = _machine_at(session, "http://192.168.7.6:8080")
         assert _machine_at(session, "http://localhost:8080").id == local.id
-        assert machines.is_here(local)
-        assert not machines.is_here(remote)
+        assert machines.is_local_machine(local)
+        assert not machines.is_local_machine(remote)

@@ -7,7 +7,7 @@ from sqlalchemy import JSON, String
 from sqlmodel import AutoString, Session, SQLModel, select
 
 from app.db.database import Database
-from app.db.machines import MachineDevice, Stated
+from app.db.machines import BandwidthValue, MachineDevice
 from app.db.tables import (
     FULL_GEOMETRY,
     BandwidthProbe,
@@ -24,7 +24,7 @@ from app.db.tables import (
     Suite,
     now,
 )
-from app.results.hardware import as_frozen
+from app.results.hardware import freeze_devices
 from tests.seed import seed
 
 PUBLIC = {("config", "engine")}
@@ -170,9 +170,9 @@ def _plant_json(row: Any) -> None:
             row.labels = [secret("run", "labels")]
             ram = MachineDevice(secret("run", "memory"), "ram", 1, None, [])
             card = MachineDevice(
-                secret("run", "card"), "accelerator", 1, 10**12, [Stated(1e11, secret("run", "source"))]
+                secret("run", "card"), "accelerator", 1, 10**12, [BandwidthValue(1e11, secret("run", "source"))]
             )
-            row.hardware = as_frozen([ram, card])
+            row.hardware = freeze_devices([ram, card])
             row.plan = row.progress = {"model": secret("run", "plan")}
             row.evidence = {"warnings": [secret("run", "evidence")], "checks": [secret("run", "checks")]}
         case SampleRow():

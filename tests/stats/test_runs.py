@@ -113,9 +113,9 @@ def test_a_run_noisier_than_chance_allows_counts_with_its_own_noise() -> None:
 
 def leaves_out(values: list[float], place: int) -> bool:
     """Whether a value is further from the others than twice their 95 % prediction interval reaches."""
-    others = values[:place] + values[place + 1 :]
-    reach = t_quantile(len(others) - 1) * math.sqrt(variance(others) * (1 + 1 / len(others)))
-    return abs(values[place] - fmean(others)) > 2 * reach
+    rest = values[:place] + values[place + 1 :]
+    reach = t_quantile(len(rest) - 1) * math.sqrt(variance(rest) * (1 + 1 / len(rest)))
+    return abs(values[place] - fmean(rest)) > 2 * reach
 
 
 @pytest.mark.parametrize("count", [5, 6, 7, 9])
@@ -155,8 +155,8 @@ def test_from_where_on_a_repetition_is_an_outlier(
         assert run.repetition_variance == pytest.approx((deviation / 100) ** 2)
     else:
         share = (repetitions - 1) / repetitions
-        others = ((repetitions - 1) * deviation**2 - share * 100) / (repetitions - 2) / 100**2
-        assert run.repetition_variance == pytest.approx(others)
+        rest = ((repetitions - 1) * deviation**2 - share * 100) / (repetitions - 2) / 100**2
+        assert run.repetition_variance == pytest.approx(rest)
 
 
 def test_a_summary_without_a_deviation_says_nothing_about_scatter() -> None:
@@ -218,9 +218,9 @@ def test_whose_repetitions_count() -> None:
     share = median_variance(5)
     few = RunMedian(0.0, 2, 11.3e-4), RunMedian(0.0, 2, 10.8e-4)
     assert [scatter.variance_of_median(run) for run in few] == pytest.approx([1e-4 + 5.65e-4, 1e-4 + 0.5e-4])
-    for times, counted in ((0.1, 1), (18.3 / 4, 1), (18.9 / 4, 18.9 / 4)):
+    for times, factor in ((0.1, 1), (18.3 / 4, 1), (18.9 / 4, 18.9 / 4)):
         run = RunMedian(0.0, 5, times * 1e-4)
-        assert scatter.variance_of_median(run) == pytest.approx(1e-4 + counted * 1e-4 * share)
+        assert scatter.variance_of_median(run) == pytest.approx(1e-4 + factor * 1e-4 * share)
     unknown = RunScatter(1e-4, 10, None, None)
     assert unknown.variance_of_median(RunMedian(0.0, 5, 3e-4)) == pytest.approx(1e-4 + 3e-4 * share)
     assert unknown.variance_of_median(RunMedian(0.0, 1)) == 1e-4

@@ -70,11 +70,11 @@ def compared(source: np.random.Generator, setup: Setup) -> dict[str, Ratio]:
     decodes[2] += math.log(setup.decode_change)
     results = {}
     for key, sides in zip(HEADLINE_METRICS, (times, [-rows for rows in times], decodes), strict=True):
-        history, base, other = map(medians, sides)
-        groups = [history] if setup.runs == 1 else [history, base, other]
-        singles = [*base, *other] if setup.runs == 1 else []
+        history, base, compared = map(medians, sides)
+        groups = [history] if setup.runs == 1 else [history, base, compared]
+        singles = [*base, *compared] if setup.runs == 1 else []
         scatter = run_scatter(groups, metrics()[key].assumed_run_deviation, compared=singles)
-        results[key] = Result(base, scatter), Result(other, scatter)
+        results[key] = Result(base, scatter), Result(compared, scatter)
     return judge(results, {key: metrics()[key].better for key in HEADLINE_METRICS})
 
 

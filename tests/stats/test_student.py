@@ -34,8 +34,8 @@ def test_the_quantile_has_its_p_value(freedom: float, alpha: float) -> None:
 
 
 @given(FREEDOMS, st.floats(0, 50), st.floats(0, 50))
-def test_a_larger_t_is_never_more_likely(freedom: float, one: float, other: float) -> None:
-    small, large = sorted((one, other))
+def test_a_larger_t_is_never_more_likely(freedom: float, first: float, second: float) -> None:
+    small, large = sorted((first, second))
     assert 1 >= two_sided_p(small, freedom) >= two_sided_p(large, freedom) - 1e-12 >= -1e-12
 
 

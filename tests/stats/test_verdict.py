@@ -17,8 +17,8 @@ def result(*speeds: float, scatter: RunScatter = STEADY, repetitions: int = 5) -
     return Result([RunMedian(math.log(speed), repetitions, variance) for speed in speeds], scatter)
 
 
-def alone(base: Result, other: Result, same_within: float = 0.03) -> Ratio:
-    return judge({"decode": (base, other)}, {"decode": "higher"}, same_within)["decode"]
+def alone(base: Result, compared: Result, same_within: float = 0.03) -> Ratio:
+    return judge({"decode": (base, compared)}, {"decode": "higher"}, same_within)["decode"]
 
 
 SIDES = st.lists(st.floats(10, 1000), min_size=1, max_size=6)
@@ -27,18 +27,18 @@ SCATTERS = st.builds(RunScatter, st.floats(0, 0.01), st.floats(1, 50), st.floats
 
 @given(SIDES, SIDES, SCATTERS)
 def test_swapping_the_sides_inverts_the_ratio_and_the_verdict(
-    base: list[float], other: list[float], scatter: RunScatter
+    base: list[float], compared: list[float], scatter: RunScatter
 ) -> None:
-    there, back = (
-        alone(result(*one, scatter=scatter), result(*two, scatter=scatter))
-        for one, two in ((base, other), (other, base))
+    forward, back = (
+        alone(result(*left, scatter=scatter), result(*right, scatter=scatter))
+        for left, right in ((base, compared), (compared, base))
     )
     opposite = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
-    assert back.verdict is opposite.get(there.verdict, there.verdict)
-    assert back.value == pytest.approx(1 / there.value)
-    assert back.low == pytest.approx(1 / there.high)
-    assert back.high == pytest.approx(1 / there.low)
-    assert there.low <= there.value <= there.high
+    assert back.verdict is opposite.get(forward.verdict, forward.verdict)
+    assert back.value == pytest.approx(1 / forward.value)
+    assert back.low == pytest.approx(1 / forward.high)
+    assert back.high == pytest.approx(1 / forward.low)
+    assert forward.low <= forward.value <= forward.high
 
 
 def test_what_is_better_depends_on_the_metric() -> None:
@@ -70,8 +70,8 @@ def test_more_repetitions_do_not_narrow_the_interval_beyond_the_scatter_of_runs(
 
 
 def test_more_runs_do() -> None:
-    one, five = (alone(result(*[50] * n), result(*[51] * n)) for n in (1, 5))
-    assert math.log(five.high / five.low) < 0.6 * math.log(one.high / one.low)
+    single, five = (alone(result(*[50] * n), result(*[51] * n)) for n in (1, 5))
+    assert math.log(five.high / five.low) < 0.6 * math.log(single.high / single.low)
 
 
 def test_three_looks_are_corrected() -> None:
@@ -125,15 +125,15 @@ def test_unlike_machines_have_their_own_scatter() -> None:
 
 def test_what_would_settle_it_says_runs() -> None:
     scatter = run_scatter([], 0.02)
-    base, other = result(50, scatter=scatter), result(53, scatter=scatter)
-    ratio = alone(base, other)
+    base, compared = result(50, scatter=scatter), result(53, scatter=scatter)
+    ratio = alone(base, compared)
     assert ratio.verdict is Verdict.INCONCLUSIVE
-    assert ratio.additional_runs_needed == runs_needed(base, other)
+    assert ratio.additional_runs_needed == runs_needed(base, compared)
     assert ratio.additional_runs_needed is not None
     more = 1 + ratio.additional_runs_needed
     settled = RunScatter(0.02**2, 4 + 2 * ratio.additional_runs_needed, 1e-6, None)
     assert alone(result(*[50] * more, scatter=settled), result(*[53] * more, scatter=settled)).verdict is Verdict.BETTER
-    assert runs_needed(base, other, looks=3) > ratio.additional_runs_needed  # type: ignore[operator]  # neither is None
+    assert runs_needed(base, compared, looks=3) > ratio.additional_runs_needed  # type: ignore[operator]  # neither is None
 
 
 def test_nobody_wants_to_know_a_number_beyond_a_hundred() -> None:

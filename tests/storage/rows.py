@@ -52,8 +52,8 @@ def counts(connection: Connection) -> dict[str, int]:
 def _allowed_words(connection: Connection, table: str) -> dict[str, str]:
     """The first word that each `column IN (...)` check allows."""
     checks = (check["sqltext"] for check in inspect(connection).get_check_constraints(table))
-    found = (re.search(r"(\w+)\b.*?'([^']*)'", str(check), re.DOTALL) for check in checks)
-    return {match[1]: match[2] for match in found if match}
+    matches = (re.search(r"(\w+)\b.*?'([^']*)'", str(check), re.DOTALL) for check in checks)
+    return {match[1]: match[2] for match in matches if match}
 
 
 def _value(connection: Connection, column: Column[Any], allowed: dict[str, str]) -> object:

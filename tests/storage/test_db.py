@@ -46,9 +46,9 @@ def test_times_come_back_aware_and_in_utc(database: Database) -> None:
     with database.write() as session:
         session.add(Machine(slug="a", name="A", created_at=datetime(2026, 7, 1, 12, 0, 0, 123456, summer)))
     with database.read() as session:
-        found = session.exec(select(Machine)).one()
-    assert found.created_at == datetime(2026, 7, 1, 10, 0, 0, 123456, UTC)
-    assert found.created_at.utcoffset() == timedelta(0)
+        row = session.exec(select(Machine)).one()
+    assert row.created_at == datetime(2026, 7, 1, 10, 0, 0, 123456, UTC)
+    assert row.created_at.utcoffset() == timedelta(0)
 
 
 @on_both
@@ -159,8 +159,8 @@ def _in_threads(jobs: list[Callable[[], None]]) -> None:
 def test_a_reader_is_not_held_up_by_a_writer(database: Database) -> None:
     with database.write() as session:
         machine(session, "half")
-        with database.read() as other:
-            assert other.exec(select(Machine)).all() == []
+        with database.read() as second_session:
+            assert second_session.exec(select(Machine)).all() == []
 
 
 def test_a_second_writer_that_waited_in_vain_is_told_so(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,8 +168,8 @@ def test_a_second_writer_that_waited_in_vain_is_told_so(database: Database, monk
     impatient = Database(str(database.url))
     with database.write() as session:
         machine(session, "first")
-        with pytest.raises(StorageError, match="busy"), impatient.write() as other:
-            machine(other, "second")
+        with pytest.raises(StorageError, match="busy"), impatient.write() as second_session:
+            machine(second_session, "second")
     with impatient.write() as session:
         machine(session, "later")
     impatient.dispose()

@@ -72,9 +72,9 @@ def test_an_empty_database_becomes_current_without_a_backup(empty_database: Data
 
 @on_both
 def test_every_revision_carries_its_rows_up_and_goes_down_again(empty_database: Database) -> None:
-    known = revisions(files.MIGRATIONS)
+    numbers = revisions(files.MIGRATIONS)
     before: dict[str, int] = {}
-    for revision in known:
+    for revision in numbers:
         migrate(empty_database, files.MIGRATIONS, revision)
         assert current_revision(empty_database) == revision
         after = counts(empty_database)
@@ -85,7 +85,7 @@ def test_every_revision_carries_its_rows_up_and_goes_down_again(empty_database: 
             rows.fill(connection)
         before = counts(empty_database)
         assert min(before.values()) >= 1
-    for revision in [*reversed(known[:-1]), "base"]:
+    for revision in [*reversed(numbers[:-1]), "base"]:
         migrate(empty_database, files.MIGRATIONS, revision)
         after = counts(empty_database)
         assert all(after[name] == before[name] for name in before if name in after)
@@ -224,16 +224,16 @@ def _shape(connection: Connection) -> dict[str, dict[str, list[str]]]:
     }
 
 
-def _texts(found: object) -> list[str]:
+def _texts(value: object) -> list[str]:
     """Types and SQL texts compare by what they say; the order of a table's parts means nothing."""
-    if isinstance(found, dict):
-        return [f"{key}={_texts(value)}" for key, value in sorted(found.items())]
-    return sorted(f"{_texts(part)}" for part in found) if isinstance(found, list) else [str(found)]
+    if isinstance(value, dict):
+        return [f"{key}={_texts(item)}" for key, item in sorted(value.items())]
+    return sorted(f"{_texts(part)}" for part in value) if isinstance(value, list) else [str(value)]
 
 
 def test_revisions_are_numbered_in_the_order_alembic_follows(empty_database: Database) -> None:
     script = ScriptDirectory.from_config(alembic_config(empty_database, files.MIGRATIONS))
-    assert [found.revision for found in script.walk_revisions()][::-1] == revisions(files.MIGRATIONS)
+    assert [migration.revision for migration in script.walk_revisions()][::-1] == revisions(files.MIGRATIONS)
     assert script.get_heads() == [revisions(files.MIGRATIONS)[-1]]
 
 

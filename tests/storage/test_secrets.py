@@ -33,12 +33,12 @@ def test_programs_that_start_at_once_agree_on_one_key(settings: Settings) -> Non
 
 def test_another_key_cannot_read_it_and_says_so(settings: Settings, tmp_path: Path) -> None:
     token = Secrets(settings).encrypt("x")
-    for other in (
+    for other_key in (
         Settings(data_dir=tmp_path / "other"),
         Settings(data_dir=settings.data_dir, secret_key=Fernet.generate_key().decode()),
     ):
         with pytest.raises(StorageError, match="enter it again"):
-            Secrets(other).decrypt(token)
+            Secrets(other_key).decrypt(token)
 
 
 def test_keys_that_are_no_keys(settings: Settings, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.traces import sample
 BASE = Snapshot("openai", None, "llama-3-8b", None, {"context": 4096})
 
 
-def known(**identity: Any) -> Snapshot:
+def identified(**identity: Any) -> Snapshot:
     return replace(BASE, settings={**BASE.settings, **identity})
 
 
@@ -36,18 +36,18 @@ def session(database: Database) -> Any:
 def test_a_configuration_of_before_goes_on_with_its_model(session: Session) -> None:
     old = freeze(session, BASE)
     fingerprint = old.fingerprint
-    again = freeze(session, known(model_id="gpu0/llama-3-8b"))
+    again = freeze(session, identified(model_id="gpu0/llama-3-8b"))
     assert (again.id, again.fingerprint) == (old.id, fingerprint)
     # and from then on with no other one
-    other = freeze(session, known(model_id="cpu/llama-3-8b"))
-    assert other.id != old.id
-    assert freeze(session, known(model_id="gpu0/llama-3-8b")).id == old.id
-    assert freeze(session, known(model_id="cpu/llama-3-8b")).id == other.id
+    second_config = freeze(session, identified(model_id="cpu/llama-3-8b"))
+    assert second_config.id != old.id
+    assert freeze(session, identified(model_id="gpu0/llama-3-8b")).id == old.id
+    assert freeze(session, identified(model_id="cpu/llama-3-8b")).id == second_config.id
 
 
 def test_where_several_models_are_called_alike_none_goes_on(session: Session) -> None:
     old = freeze(session, BASE)
-    new = freeze(session, known(model_id="gpu0/llama-3-8b"), namesakes=["cpu/llama-3-8b"])
+    new = freeze(session, identified(model_id="gpu0/llama-3-8b"), namesakes=["cpu/llama-3-8b"])
     assert new.id != old.id
     assert "model_id" not in old.settings
 
@@ -64,8 +64,8 @@ def test_a_configuration_whose_runs_were_of_another_model_does_not_go_on(session
         answered = sample()
         answered = replace(answered, trace=replace(answered.trace, model="gpu0/llama-3-8b"))
         samples.add_sample(session, run.id, answered, run.queued_at)
-    assert freeze(session, known(model_id="cpu/llama-3-8b")).id != old.id
-    assert freeze(session, known(model_id="gpu0/llama-3-8b")).id == old.id
+    assert freeze(session, identified(model_id="cpu/llama-3-8b")).id != old.id
+    assert freeze(session, identified(model_id="gpu0/llama-3-8b")).id == old.id
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def test_a_configuration_whose_runs_were_of_another_model_does_not_go_on(session
     ids=lambda identity: next(iter(identity)),
 )
 def test_other_weights_under_the_same_id_are_another_configuration(session: Session, identity: dict[str, Any]) -> None:
-    unknown = freeze(session, known(model_id="m"))
-    first = freeze(session, known(model_id="m", **identity))
+    unknown = freeze(session, identified(model_id="m"))
+    first = freeze(session, identified(model_id="m", **identity))
     assert first.id == unknown.id  # what was not told before is learned
     (key,) = identity
     changed = {key: identity[key] * 2}
-    assert freeze(session, known(model_id="m", **changed)).id != first.id
-    assert freeze(session, known(model_id="m", **identity)).id == first.id
-    assert freeze(session, known(model_id="m")).id is not None
+    assert freeze(session, identified(model_id="m", **changed)).id != first.id
+    assert freeze(session, identified(model_id="m", **identity)).id == first.id
+    assert freeze(session, identified(model_id="m")).id is not None
 
 
 def test_a_model_that_was_named_by_its_quantization_goes_on_under_its_name(session: Session) -> None:
@@ -89,11 +89,11 @@ def test_a_model_that_was_named_by_its_quantization_goes_on_under_its_name(sessi
     identity = {"context": 4096, "model_id": "google/gemma-3-12b@q4_k_m"}
     new = freeze(session, Snapshot("lmstudio", None, "gemma-3-12b", "Q4_K_M", identity))
     assert new.id == old.id
-    assert configs.circumstances(session, new)[0].name == "gemma-3-12b"
+    assert new.model.name == "gemma-3-12b"
 
 
 def test_other_settings_are_another_configuration_as_ever(session: Session) -> None:
     old = freeze(session, BASE)
-    assert freeze(session, replace(known(model_id="m"), settings={"context": 8192, "model_id": "m"})).id != old.id
-    assert freeze(session, replace(known(model_id="m"), engine_version="2")).id != old.id
-    assert freeze(session, replace(known(model_id="m"), labels=["night"])).id != old.id
+    assert freeze(session, replace(identified(model_id="m"), settings={"context": 8192, "model_id": "m"})).id != old.id
+    assert freeze(session, replace(identified(model_id="m"), engine_version="2")).id != old.id
+    assert freeze(session, replace(identified(model_id="m"), labels=["night"])).id != old.id

@@ -31,7 +31,7 @@ def test_what_a_name_means(name: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("m3 max", r"'m3 max' may be several devices: Apple M3 Max \(30-core GPU\), Apple M3 Max \(40-core GPU\)\.$"),
         ("card", r"may be several devices: Card on a, Card on b\.$"),
@@ -40,8 +40,8 @@ def test_what_a_name_means(name: str, meant: str) -> None:
         ("", r"has a device ''\.$"),
     ],
 )
-def test_names_that_mean_several_or_none(name: str, said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+def test_names_that_mean_several_or_none(name: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         KNOWN.find(name)
 
 
@@ -50,9 +50,9 @@ def test_the_machines_devices_and_a_persons_own_stand_beside_the_catalogue(datab
         seed(session, runs=1, configs_used=1, detailed=0)
         devices.save_device(session, "Abacus", kind="gpu", bandwidth_bytes_per_s=5e9, source="counted")
     with database.read() as session:
-        known = known_devices(session)
-    found = known.find("Radeon 8060S on strix-halo")
-    assert (found.device.bandwidth_bytes_per_s, found.device.peak_flops) == (256e9, 59e12)
-    assert found.source == "from the catalogue"
-    assert known.find("abacus").source == "from the catalogue: counted"
-    assert known.names[:2] == ["RTX 3090 on 2×3090", "M3 Ultra on m3-ultra"]
+        catalogue = known_devices(session)
+    match = catalogue.find("Radeon 8060S on strix-halo")
+    assert (match.device.bandwidth_bytes_per_s, match.device.peak_flops) == (256e9, 59e12)
+    assert match.source == "from the catalogue"
+    assert catalogue.find("abacus").source == "from the catalogue: counted"
+    assert catalogue.names[:2] == ["RTX 3090 on 2×3090", "M3 Ultra on m3-ultra"]

@@ -30,37 +30,37 @@ def seeded(database: Database) -> None:
         seed(session, runs=1, configs_used=1, detailed=0)
 
 
-def told(database: Database, taken: list[Sample]) -> dict[Workload, Drafts]:
-    public_id = add_run(database, taken)
+def stored_drafts(database: Database, samples: list[Sample]) -> dict[Workload, Drafts]:
+    public_id = add_run(database, samples)
     with database.read() as session:
         run_id = runs.run(session, public_id).id or 0
-        return {point: found for (_, point), found in drafts_of(session, [run_id]).items()}
+        return {point: drafts for (_, point), drafts in drafts_of(session, [run_id]).items()}
 
 
 @on_both
 @pytest.mark.usefixtures("seeded")
 def test_samples_of_a_point_are_counted_together(database: Database) -> None:
-    taken = [
+    samples = [
         sample(0, 500, 5, is_warmup=True),
         sample(1, 90, 60),
         sample(2, 93, 67),
         sample(3, 1, 1, status=Status.FAILED),
     ]
-    found = told(database, taken)
-    assert found == {POINT: Drafts(183, 127, 254)}
-    assert found[POINT].passes == 127
-    assert found[POINT].accepted_per_pass == 1
+    drafts = stored_drafts(database, samples)
+    assert drafts == {POINT: Drafts(183, 127, 254)}
+    assert drafts[POINT].passes == 127
+    assert drafts[POINT].accepted_per_pass == 1
 
 
 @pytest.mark.usefixtures("seeded")
 def test_none_drafted_is_told_apart_from_not_told(database: Database) -> None:
-    assert told(database, [sample(0, 0, 0)]) == {POINT: Drafts(0, 0, 127)}
-    assert told(database, [sample(0, None, None)]) == {}
+    assert stored_drafts(database, [sample(0, 0, 0)]) == {POINT: Drafts(0, 0, 127)}
+    assert stored_drafts(database, [sample(0, None, None)]) == {}
 
 
 @pytest.mark.usefixtures("seeded")
 def test_counts_that_cannot_be_are_not_used(database: Database) -> None:
-    assert told(database, [sample(0, 500, 400)]) == {}
+    assert stored_drafts(database, [sample(0, 500, 400)]) == {}
 
 
 @on_both

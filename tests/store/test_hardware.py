@@ -11,10 +11,10 @@ from sqlmodel import select
 
 from app.db import machines, runs
 from app.db.database import Database
-from app.db.machines import MachineDevice, Stated
+from app.db.machines import BandwidthValue, MachineDevice
 from app.db.tables import BandwidthProbe, Machine, Run
 from app.results import hardware
-from app.results.hardware import HardwareChange, as_known, changes, freeze, timelines
+from app.results.hardware import HardwareChange, device_changes, freeze, resolve_hardware, timelines
 from app.results.previous import previous
 from app.schemas.run_document import run_document
 from tests.databases import on_both
@@ -25,11 +25,11 @@ BEGUN = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
 def card(name: str = "RTX 3090", count: int = 1, memory: int | None = 24) -> MachineDevice:
-    stated = [Stated(936e9, "catalogue", "a data sheet")]
+    stated = [BandwidthValue(936e9, "catalogue", "a data sheet")]
     return MachineDevice(name, "accelerator", count, memory and memory * GIB, stated, 71e12, 142e12)
 
 
-def ram(name: str = "Memory", memory: int | None = 64, *stated: Stated) -> MachineDevice:
+def ram(name: str = "Memory", memory: int | None = 64, *stated: BandwidthValue) -> MachineDevice:
     return MachineDevice(name, "ram", 1, memory and memory * GIB, list(stated))
 
 
@@ -42,20 +42,20 @@ def run(database: Database) -> str:
     return public_id
 
 
-def freeze_devices(held: list[MachineDevice]) -> list[dict[str, Any]]:
-    return hardware.as_frozen(held)
+def freeze_devices(devices: list[MachineDevice]) -> list[dict[str, Any]]:
+    return hardware.freeze_devices(devices)
 
 
 def ceiling(database: Database, public_id: str) -> dict[str, Any]:
     with database.read() as session:
-        found: dict[str, Any] = run_document(session, public_id)["points"][0]["ceiling"]
-    return found
+        record: dict[str, Any] = run_document(session, public_id)["points"][0]["ceiling"]
+    return record
 
 
 def edit(database: Database, **figures: Any) -> None:
     with database.write() as session:
         machine = machines.machine(session, "strix-halo")
-        cards = [{**each, **figures} for each in machine.accelerators]
+        cards = [{**card, **figures} for card in machine.accelerators]
         machines.edit_machine(session, "strix-halo", accelerators=cards)
 
 
@@ -82,13 +82,13 @@ def test_a_person_may_freeze_it_anew(database: Database, run: str) -> None:
 
 def test_a_run_without_a_record_stands_on_todays_machine_and_says_so(database: Database, run: str) -> None:
     with database.write() as session:
-        found = runs.run(session, run)
-        found.hardware = []
-        session.add(found)
+        row = runs.run(session, run)
+        row.hardware = []
+        session.add(row)
     edit(database, bandwidth_bytes_per_s=512e9)
-    known = ceiling(database, run)
-    assert known["devices"][0]["bandwidth_bytes_per_s"] == 512e9
-    assert hardware.NOT_RECORDED in known["assumptions"]
+    ceiling_record = ceiling(database, run)
+    assert ceiling_record["devices"][0]["bandwidth_bytes_per_s"] == 512e9
+    assert hardware.NOT_RECORDED in ceiling_record["assumptions"]
 
 
 def test_what_was_unknown_is_taken_from_today_with_its_date(database: Database, run: str) -> None:
@@ -96,8 +96,8 @@ def test_what_was_unknown_is_taken_from_today_with_its_date(database: Database, 
         machine = machines.machine(session, "strix-halo")
         frozen = runs.run(session, run)
         frozen.hardware = [
-            {**each, "bandwidths": [], "compute_flops_per_s": None, "fastest_flops_per_s": None}
-            for each in frozen.hardware
+            {**device, "bandwidths": [], "compute_flops_per_s": None, "fastest_flops_per_s": None}
+            for device in frozen.hardware
         ]
         session.add(frozen)
         measured = datetime(2026, 12, 1, 8, tzinfo=UTC)
@@ -110,10 +110,13 @@ def test_what_was_unknown_is_taken_from_today_with_its_date(database: Database, 
                 finished_at=measured,
             )
         )
-    found = ceiling(database, run)
-    assert (found["devices"][0]["bandwidth_bytes_per_s"], found["devices"][0]["bandwidth_after_run"]) == (256e9, True)
-    assert "the bandwidth of Radeon 8060S was stated after this run" in found["assumptions"]
-    assert "the peak compute of Radeon 8060S was stated after this run" in found["assumptions"]
+    ceiling_record = ceiling(database, run)
+    assert (
+        ceiling_record["devices"][0]["bandwidth_bytes_per_s"],
+        ceiling_record["devices"][0]["bandwidth_after_run"],
+    ) == (256e9, True)
+    assert "the bandwidth of Radeon 8060S was stated after this run" in ceiling_record["assumptions"]
+    assert "the peak compute of Radeon 8060S was stated after this run" in ceiling_record["assumptions"]
     with database.read() as session:
         memory, _ = hardware.hardware_of(session, runs.run(session, run)).devices
     assert (memory.bandwidths[0].at, memory.bandwidths[0].is_later) == (measured, True)
@@ -121,15 +124,15 @@ def test_what_was_unknown_is_taken_from_today_with_its_date(database: Database, 
 
 def test_a_known_figure_is_never_replaced() -> None:
     then = freeze_devices([card()])
-    faster = MachineDevice("RTX 3090", "accelerator", 1, 24 * GIB, [Stated(1000e9, "typed")], 80e12, 160e12)
-    (known,) = as_known(then, [faster]).devices
-    assert (known.bandwidth_bytes_per_s, known.peak_flops) == (936e9, 142e12)
+    faster = MachineDevice("RTX 3090", "accelerator", 1, 24 * GIB, [BandwidthValue(1000e9, "typed")], 80e12, 160e12)
+    (device,) = resolve_hardware(then, [faster]).devices
+    assert (device.bandwidth_bytes_per_s, device.peak_flops) == (936e9, 142e12)
 
 
 def test_another_device_lends_no_figures() -> None:
     unknown = MachineDevice("RTX 3090", "accelerator", 1, 24 * GIB, [])
-    (known,) = as_known(freeze_devices([unknown]), [card("RTX 4090")]).devices
-    assert known == unknown
+    (device,) = resolve_hardware(freeze_devices([unknown]), [card("RTX 4090")]).devices
+    assert device == unknown
 
 
 @given(
@@ -141,7 +144,7 @@ def test_another_device_lends_no_figures() -> None:
         st.none() | st.integers(1, 1 << 45),
         st.lists(
             st.builds(
-                Stated,
+                BandwidthValue,
                 st.floats(1, 1e15),
                 st.sampled_from(["measured", "sensor", "catalogue", "typed"]),
                 st.text(max_size=9),
@@ -153,14 +156,14 @@ def test_another_device_lends_no_figures() -> None:
     )
 )
 def test_a_device_survives_its_freezing(device: MachineDevice) -> None:
-    assert as_known(freeze_devices([device]), []).devices == [device]
+    assert resolve_hardware(freeze_devices([device]), []).devices == [device]
 
 
 # --- other hardware --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("then", "today", "said"),
+    ("then", "today", "descriptions"),
     [
         ([card()], [card(count=2)], ["RTX 3090 → 2 × RTX 3090"]),
         ([card(count=2)], [card("RTX 4090")], ["2 × RTX 3090 → RTX 4090"]),
@@ -172,14 +175,14 @@ def test_a_device_survives_its_freezing(device: MachineDevice) -> None:
         ([card(), ram()], [card("A100"), ram(memory=32)], ["RTX 3090 → A100", "Memory 68.7 GB → Memory 34.4 GB"]),
     ],
 )
-def test_a_change_is_named(then: list[MachineDevice], today: list[MachineDevice], said: list[str]) -> None:
-    assert changes(then, today) == said
+def test_a_change_is_named(then: list[MachineDevice], today: list[MachineDevice], descriptions: list[str]) -> None:
+    assert device_changes(then, today) == descriptions
 
 
 @pytest.mark.parametrize(
     ("then", "today"),
     [
-        ([ram("Memory", 64)], [ram("Memory", 64, Stated(90e9, "measured"))]),
+        ([ram("Memory", 64)], [ram("Memory", 64, BandwidthValue(90e9, "measured"))]),
         ([ram("Memory", None)], [ram("Memory DDR5-6000", 64)]),
         ([card()], [card("NVIDIA GeForce RTX 3090")]),
         ([card(), card()], [card(count=2)]),
@@ -188,22 +191,22 @@ def test_a_change_is_named(then: list[MachineDevice], today: list[MachineDevice]
     ],
 )
 def test_what_is_only_known_better_is_no_change(then: list[MachineDevice], today: list[MachineDevice]) -> None:
-    assert changes(then, today) == []
-    assert changes(today, then) == []
+    assert device_changes(then, today) == []
+    assert device_changes(today, then) == []
 
 
 # --- over time -------------------------------------------------------------------------------------------------------
 
 
-def runs_on(database: Database, *held: list[MachineDevice]) -> tuple[int, list[datetime]]:
+def runs_on(database: Database, *device_lists: list[MachineDevice]) -> tuple[int, list[datetime]]:
     """Runs of one configuration, a day apart, each on these devices; the id of their server and when they started."""
-    started = [BEGUN + timedelta(days=day) for day in range(len(held))]
+    started = [BEGUN + timedelta(days=day) for day in range(len(device_lists))]
     with database.write() as session:
         public_id = seed(session, runs=1, configs_used=1, detailed=1)[0]
         first = runs.run(session, public_id)
-        first.started_at, first.hardware = started[0], freeze_devices(held[0])
+        first.started_at, first.hardware = started[0], freeze_devices(device_lists[0])
         session.add(first)
-        for when, devices in zip(started[1:], held[1:], strict=True):
+        for when, devices in zip(started[1:], device_lists[1:], strict=True):
             values = first.model_dump(exclude={"id", "public_id"})
             session.add(Run(**{**values, "started_at": when, "hardware": freeze_devices(devices)}))
         return first.server_id, started
@@ -211,20 +214,20 @@ def runs_on(database: Database, *held: list[MachineDevice]) -> tuple[int, list[d
 
 @on_both
 def test_changes_over_time(database: Database) -> None:
-    probed = ram("Memory", 64, Stated(90e9, "measured", at=BEGUN))
+    probed = ram("Memory", 64, BandwidthValue(90e9, "measured", at=BEGUN))
     server_id, started = runs_on(
         database, [], [ram(), card()], [probed, card()], [probed, card(count=2)], [probed, card(count=2)]
     )
     with database.read() as session:
-        known = timelines(session)
-    steps = [known.between(server_id, then, today) for then, today in pairwise(started)]
+        hardware_timelines = timelines(session)
+    steps = [hardware_timelines.between(server_id, then, today) for then, today in pairwise(started)]
     assert steps == [[], [], ["RTX 3090 → 2 × RTX 3090"], []]
-    assert known.between(server_id, started[1], started[4]) == ["RTX 3090 → 2 × RTX 3090"]
-    assert known.between(server_id, started[0], started[4]) == []  # nobody knows
-    assert known.began(server_id, started[4]) == started[3]
-    assert known.began(server_id, started[2]) is None
-    assert known.between(server_id + 1, started[1], started[4]) == []
-    assert known.all_changes() == {server_id: [HardwareChange(started[3], "RTX 3090 → 2 × RTX 3090")]}
+    assert hardware_timelines.between(server_id, started[1], started[4]) == ["RTX 3090 → 2 × RTX 3090"]
+    assert hardware_timelines.between(server_id, started[0], started[4]) == []  # nobody knows
+    assert hardware_timelines.unchanged_since(server_id, started[4]) == started[3]
+    assert hardware_timelines.unchanged_since(server_id, started[2]) is None
+    assert hardware_timelines.between(server_id + 1, started[1], started[4]) == []
+    assert hardware_timelines.all_changes() == {server_id: [HardwareChange(started[3], "RTX 3090 → 2 × RTX 3090")]}
 
 
 @on_both
@@ -233,15 +236,15 @@ def test_a_run_after_a_change_is_set_beside_the_newest_before_it(database: Datab
     with database.read() as session:
         by_start = {run.started_at: run for run in session.exec(select(Run)).all()}
         assert previous(session, by_start[started[1]]) is None
-        found = previous(session, by_start[started[3]])
-    assert found is not None
-    assert list(found.changes) == ["RTX 3090 → 2 × RTX 3090"]
-    assert found.public_id == by_start[started[1]].public_id
+        before_change = previous(session, by_start[started[3]])
+    assert before_change is not None
+    assert list(before_change.changes) == ["RTX 3090 → 2 × RTX 3090"]
+    assert before_change.public_id == by_start[started[1]].public_id
 
 
 def test_a_machine_and_its_record(database: Database, run: str) -> None:
     with database.read() as session:
-        found = runs.run(session, run)
-        machine = session.get_one(Machine, found.machine_id)
-        assert freeze(session, found) == found.hardware
-        assert as_known(found.hardware, []).devices == machines.devices(session, machine)
+        row = runs.run(session, run)
+        machine = session.get_one(Machine, row.machine_id)
+        assert freeze(session, row) == row.hardware
+        assert resolve_hardware(row.hardware, []).devices == machines.devices(session, machine)

@@ -38,7 +38,7 @@ def test_days_are_whole_and_include_both_ends(database: Database) -> None:
         days = {run.public_id: run.started_at.date() for run in session.exec(select(Run)) if run.started_at}
         since, until = days[ids[5]], days[ids[9]]
         assert shown(session, RunFilter(since=since, until=until)) == [
-            each for each in ids if since <= days[each] <= until
+            public_id for public_id in ids if since <= days[public_id] <= until
         ]
         assert shown(session, RunFilter(until=date.max)) == ids
     with pytest.raises(BadInput, match="first day is after"):
@@ -49,19 +49,19 @@ def test_some_configurations_and_hidden_runs_of_the_same_choice(database: Databa
     with database.write() as session:
         ids = seed(session, runs=20, detailed=0)
         runs = session.exec(select(Run).order_by(Run.started_at)).all()  # type: ignore[arg-type]  # a column
-        one = runs[0].config_id
-        assert one is not None
-        mine = [run.public_id for run in runs if run.config_id == one]
+        config_id = runs[0].config_id
+        assert config_id is not None
+        own_ids = [run.public_id for run in runs if run.config_id == config_id]
         runs[0].hidden_at = now()
         session.add(runs[0])
         session.flush()
-        points, hidden = history(session, RunFilter(), config_ids=[one])
-        assert ([point.public_id for point in points], hidden) == (mine[1:], 1)
-        other = next(run.config_id for run in runs if run.config_id not in (None, one))
-        assert history(session, RunFilter(), config_ids=[other or 0])[1] == 0
+        points, hidden = history(session, RunFilter(), config_ids=[config_id])
+        assert ([point.public_id for point in points], hidden) == (own_ids[1:], 1)
+        second_config_id = next(run.config_id for run in runs if run.config_id not in (None, config_id))
+        assert history(session, RunFilter(), config_ids=[second_config_id or 0])[1] == 0
         nothing, none_hidden = history(session, RunFilter(), config_ids=[])
         assert (len(nothing), none_hidden) == (0, 0)
-    assert len(ids) > len(mine)
+    assert len(ids) > len(own_ids)
 
 
 def test_the_newest_runs_of_each_series(database: Database) -> None:

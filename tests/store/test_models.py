@@ -28,7 +28,7 @@ def of(source: Source) -> Geometry:
 
 
 @pytest.mark.parametrize(
-    ("said", "told", "counts"),
+    ("typed", "detected", "counts"),
     [
         ([Source.TYPED], [], Source.TYPED),
         ([Source.TYPED], [Source.LLAMA_CPP], Source.LLAMA_CPP),
@@ -39,21 +39,21 @@ def of(source: Source) -> Geometry:
         ([], [Source.OLLAMA], Source.OLLAMA),
     ],
 )
-def test_the_better_source_counts(said: Sequence[Source], told: Sequence[Source], counts: Source) -> None:
-    model = Model(name="m", geometry={FULL_GEOMETRY: of(told[0]).to_json()} if told else {}, geometry_sha256="")
-    stated = StatedGeometry(model_name="m", geometry=of(said[0]).to_json()) if said else None
-    found = models.best_geometry(model, stated)
-    assert found is not None
-    assert found.geometry.source == counts
-    assert (found.stated_at is None) == (counts in told)
+def test_the_better_source_counts(typed: Sequence[Source], detected: Sequence[Source], counts: Source) -> None:
+    model = Model(name="m", geometry={FULL_GEOMETRY: of(detected[0]).to_json()} if detected else {}, geometry_sha256="")
+    stated = StatedGeometry(model_name="m", geometry=of(typed[0]).to_json()) if typed else None
+    record = models.best_geometry(model, stated)
+    assert record is not None
+    assert record.geometry.source == counts
+    assert (record.stated_at is None) == (counts in detected)
 
 
 def test_a_source_without_weights_is_none() -> None:
     empty = Geometry(Source.OLLAMA, "llama", None, None)
     model = Model(name="m", geometry={FULL_GEOMETRY: empty.to_json()}, geometry_sha256="")
-    found = models.best_geometry(model, StatedGeometry(model_name="m", geometry=GUESS.to_json()))
-    assert found is not None
-    assert found.geometry == GUESS
+    record = models.best_geometry(model, StatedGeometry(model_name="m", geometry=GUESS.to_json()))
+    assert record is not None
+    assert record.geometry == GUESS
     assert models.best_geometry(Model(name="m", geometry={}, geometry_sha256=""), None) is None
 
 
@@ -82,8 +82,8 @@ def test_a_statement_holds_for_runs_before_and_after_it_until_it_is_taken_back(d
         assert model.id is not None
         models.set_stated_geometry(session, model.id, CONFIG, {"way": "config"})
     with database.read() as session:
-        told = {one.model.quantization: one.known_geometry for one in newest_decodes(session)}
-        assert {name for name, one in told.items() if one} == {model.quantization}
+        records = {decode.model.quantization: decode.known_geometry for decode in newest_decodes(session)}
+        assert {name for name, record in records.items() if record} == {model.quantization}
         frozen = observations.load_inventory(session).configs.values()
         assert {config.model.quantization for config in frozen if config.geometry} == {model.quantization}
         before = config_ceilings(session)
@@ -91,21 +91,25 @@ def test_a_statement_holds_for_runs_before_and_after_it_until_it_is_taken_back(d
     with database.write() as session:  # corrected
         models.set_stated_geometry(session, model.id, GUESS, {"way": "figures"})
     with database.read() as session:
-        assert {each.ceiling for each in config_ceilings(session).values()} != {
-            each.ceiling for each in before.values()
+        assert {config_ceiling.ceiling for config_ceiling in config_ceilings(session).values()} != {
+            config_ceiling.ceiling for config_ceiling in before.values()
         }
-        assert [one.told.geometry.source for one in models.list_models(session) if one.told] == [Source.TYPED]
+        assert [
+            known_model.geometry_record.geometry.source
+            for known_model in models.list_models(session)
+            if known_model.geometry_record
+        ] == [Source.TYPED]
     with database.write() as session:  # of another engine version, and with other totals: the same model all the same
         config = freeze(session, model.name, model.quantization, "new", {"parameters": 8})
-        known = models.model(session, config.model_id)
-        assert known.told is not None
-        assert known.told.geometry.weights == GUESS.weights
-        assert any("the name says 30.0 B" in sentence for sentence in known.told.geometry.assumptions)
-        assert len(known.ids) == 2
+        known_model = models.model(session, config.model_id)
+        assert known_model.geometry_record is not None
+        assert known_model.geometry_record.geometry.weights == GUESS.weights
+        assert any("the name says 30.0 B" in sentence for sentence in known_model.geometry_record.geometry.assumptions)
+        assert len(known_model.ids) == 2
         models.clear_stated_geometry(session, config.model_id)
     with database.read() as session:
         assert config_ceilings(session) == {}
-        assert models.model(session, model.id).told is None
+        assert models.model(session, model.id).geometry_record is None
 
 
 def test_one_line_for_rows_that_know_the_same_and_two_for_different_files(database: Database) -> None:
@@ -116,11 +120,11 @@ def test_one_line_for_rows_that_know_the_same_and_two_for_different_files(databa
         freeze(session, "Twice", "Q4_K_M", "3", {FULL_GEOMETRY: of(Source.LLAMA_CPP).to_json()})
         freeze(session, "Twice", "Q4_K_M", "4", {FULL_GEOMETRY: CONFIG.to_json()})
     with database.read() as session:
-        lines = [one for one in models.list_models(session) if one.name == "Twice"]
-        assert sorted(len(one.ids) for one in lines) == [1, 1, 2]
-        (unknown,) = [one for one in lines if one.told is None]
+        lines = [known_model for known_model in models.list_models(session) if known_model.name == "Twice"]
+        assert sorted(len(known_model.ids) for known_model in lines) == [1, 1, 2]
+        (unknown,) = [known_model for known_model in lines if known_model.geometry_record is None]
         assert (unknown.parameters, unknown.size_bytes, unknown.run_count) == (7, 9, 0)
-        (used,) = [one for one in models.list_models(session) if one.name != "Twice"]
+        (used,) = [known_model for known_model in models.list_models(session) if known_model.name != "Twice"]
         assert used.run_count == 3
 
 
@@ -128,11 +132,11 @@ def test_a_better_source_outranks_what_was_stated_and_both_stay(database: Databa
     with database.write() as session:
         seed(session, runs=1, configs_used=1, detailed=0)
         models.set_stated_geometry(session, 1, GUESS, {"way": "figures"})
-        known = models.model(session, 1)
-        assert known.told is not None
-        assert known.told.geometry.source is Source.CONFIG
-        assert known.is_outranked
-        assert known.stated is not None
+        known_model = models.model(session, 1)
+        assert known_model.geometry_record is not None
+        assert known_model.geometry_record.geometry.source is Source.CONFIG
+        assert known_model.is_outranked
+        assert known_model.stated is not None
 
 
 def test_what_cannot_be_stated(database: Database) -> None:
@@ -162,10 +166,10 @@ def test_a_geometry_of_an_older_roofmark_is_read_anew(database: Database) -> Non
     with database.write() as session:
         seed(session, runs=1, configs_used=1, detailed=0)
         config = freeze(session, "m", "Q4", "1", {FULL_GEOMETRY: old})
-        record = models.model(session, config.model_id).told
+        record = models.model(session, config.model_id).geometry_record
         assert record is not None
         assert record.geometry.certainty == "estimate"
         config = freeze(session, "m", "Q4", "1", {FULL_GEOMETRY: full.to_json()})
-        record = models.model(session, config.model_id).told
+        record = models.model(session, config.model_id).geometry_record
         assert record is not None
         assert record.geometry == full

@@ -13,7 +13,7 @@ START = datetime(2026, 9, 1, 12, tzinfo=UTC)
 numbers = st.none() | st.floats(0, 1e6)
 points = st.builds(
     HistoryPoint,
-    public_id=st.uuids().map(lambda each: each.hex[:10]),
+    public_id=st.uuids().map(lambda uuid: uuid.hex[:10]),
     started_at=st.integers(0, 10**12).map(lambda us: START + timedelta(microseconds=us)),
     config_id=st.integers(1, 3),
     server_id=st.integers(1, 2),
@@ -21,33 +21,33 @@ points = st.builds(
     labels=st.sampled_from(["[]", '["night"]', '["夜"]']),
     readings=st.tuples(*[numbers] * 6),
 )
-some = st.lists(points, max_size=40, unique_by=lambda each: each.public_id)
+some = st.lists(points, max_size=40, unique_by=lambda point: point.public_id)
 
 
 @given(some)
 def test_points_come_back_in_order_of_time(given_points: list[HistoryPoint]) -> None:
     columns = HistoryTable.of(given_points)
-    assert list(columns) == sorted(given_points, key=lambda each: (each.started_at, each.public_id))
-    assert columns.used_configs == {each.config_id for each in given_points}
-    assert columns.has_values == any(each.value(0) is not None or each.value(1) is not None for each in given_points)
+    assert list(columns) == sorted(given_points, key=lambda point: (point.started_at, point.public_id))
+    assert columns.used_configs == {point.config_id for point in given_points}
+    assert columns.has_values == any(point.value(0) is not None or point.value(1) is not None for point in given_points)
 
 
 @given(some)
 def test_stretches_hold_each_run_once_with_its_like(given_points: list[HistoryPoint]) -> None:
     change = HardwareChange(START + timedelta(days=4), "RTX 3090 → 2 × RTX 3090")
     columns = HistoryTable.of(given_points)
-    stretches = [stretch.tolist() for stretch in columns.stretches({1: [change]}, by_labels=True)]
-    assert sorted(place for stretch in stretches for place in stretch) == list(range(len(columns)))
-    assert all(stretch == sorted(stretch) for stretch in stretches)
-    assert [stretch[0] for stretch in stretches] == sorted(stretch[0] for stretch in stretches)
+    segments = [segment.tolist() for segment in columns.segments({1: [change]}, by_labels=True)]
+    assert sorted(place for segment in segments for place in segment) == list(range(len(columns)))
+    assert all(segment == sorted(segment) for segment in segments)
+    assert [segment[0] for segment in segments] == sorted(segment[0] for segment in segments)
 
     def kind(point: HistoryPoint) -> tuple[object, ...]:
         is_later = point.server_id == 1 and point.started_at >= change.at
         return point.config_id, point.suite_sha256, point.labels, is_later
 
-    kinds = [{kind(columns[place]) for place in stretch} for stretch in stretches]
-    assert all(len(each) == 1 for each in kinds)
-    assert len(set.union(set(), *kinds)) == len(stretches)
+    kinds = [{kind(columns[place]) for place in segment} for segment in segments]
+    assert all(len(segment_kinds) == 1 for segment_kinds in kinds)
+    assert len(set.union(set(), *kinds)) == len(segments)
 
 
 @given(some)
@@ -65,17 +65,17 @@ def test_steps_are_what_two_neighbours_on_a_server_differ_in(given_points: list[
 
 @given(some, st.integers(2, 7))
 def test_a_spread_holds_every_run_of_its_steps(given_points: list[HistoryPoint], limit: int) -> None:
-    known = [each for each in given_points if each.value(0) is not None and each.deviation(0) is not None]
-    if len(known) < 2:
+    measured = [point for point in given_points if point.value(0) is not None and point.deviation(0) is not None]
+    if len(measured) < 2:
         return
-    columns = HistoryTable.of(known)
-    (everything,) = [columns.with_public_ids(each.public_id for each in known)]
-    found = columns.spread(0, everything, limit)
-    assert found is not None
-    assert len(found.places) == min(limit, len(known))
-    assert (found.places[0], found.places[-1]) == (0, len(known) - 1)
-    assert min(found.lows) == max(0, min((each.value(0) or 0) - (each.deviation(0) or 0) for each in known))
-    assert max(found.highs) == max((each.value(0) or 0) + (each.deviation(0) or 0) for each in known)
+    columns = HistoryTable.of(measured)
+    (everything,) = [columns.with_public_ids(point.public_id for point in measured)]
+    spread = columns.spread(0, everything, limit)
+    assert spread is not None
+    assert len(spread.places) == min(limit, len(measured))
+    assert (spread.places[0], spread.places[-1]) == (0, len(measured) - 1)
+    assert min(spread.lows) == max(0, min((point.value(0) or 0) - (point.deviation(0) or 0) for point in measured))
+    assert max(spread.highs) == max((point.value(0) or 0) + (point.deviation(0) or 0) for point in measured)
 
 
 def test_moments_may_be_texts_as_sqlite_stores_them() -> None:

@@ -27,8 +27,8 @@ VERSION = metrics.metrics()[ENERGY].formula_version
 
 
 def energies(session: Session) -> list[Any]:
-    found = select(Measurement.value, Measurement.formula_version).where(col(Measurement.metric) == ENERGY)
-    return sorted(tuple(row) for row in session.exec(found).all())
+    query = select(Measurement.value, Measurement.formula_version).where(col(Measurement.metric) == ENERGY)
+    return sorted(tuple(row) for row in session.exec(query).all())
 
 
 def bring_all(runner: Runner) -> int:
@@ -62,12 +62,12 @@ def test_an_older_formula_is_replaced_where_there_are_samples(database: Database
     bare = add_run(database, [])
     with database.write() as session:
         _as_of_an_older_version(session)
-        (known,) = session.exec(select(Measurement).where(col(Measurement.metric) == ENERGY)).all()
-        imported = {**known.model_dump(exclude={"id"}), "run_id": known.run_id + 1}
+        (measurement,) = session.exec(select(Measurement).where(col(Measurement.metric) == ENERGY)).all()
+        imported = {**measurement.model_dump(exclude={"id"}), "run_id": measurement.run_id + 1}
         session.add(Measurement(**imported))
     assert bare
     with database.read() as session:
-        assert measurements.outdated(session, 9) == [known.run_id]
+        assert measurements.outdated(session, 9) == [measurement.run_id]
     bring_all(Runner(database, settings))
     with database.read() as session:
         assert measurements.outdated(session, 9) == []
@@ -162,7 +162,7 @@ def test_flags_follow_their_rules_and_evidence_stays(database: Database, setting
         run = session.exec(select(Run).where(Run.public_id == public_id)).one()
         stored = samples_of(session, run.id or 0)
         ttft = [row for row in measurements.measurements_of(session, run.id or 0) if row.metric == "ttft_ms"]
-    assert [set(each.flags) for each in stored] == [
+    assert [set(sample.flags) for sample in stored] == [
         {"truncated_prompt", "concurrent"},
         {"truncated_prompt", "of_tomorrow"},
     ]

@@ -27,17 +27,17 @@ def gone(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
     return {name: before[name] - after[name] for name in before if before[name] != after[name]}
 
 
-def said(goes: removal.Goes, **more: int) -> dict[str, int]:
-    told = {
-        "Run": goes.runs,
-        "SampleRow": goes.samples,
-        "Measurement": goes.measurements,
-        "Config": goes.configs,
-        "Server": goes.servers,
-        "Baseline": len(goes.baselines),
+def summary_counts(summary: removal.DeletionSummary, **more: int) -> dict[str, int]:
+    counts_by_table = {
+        "Run": summary.runs,
+        "SampleRow": summary.samples,
+        "Measurement": summary.measurements,
+        "Config": summary.configs,
+        "Server": summary.servers,
+        "Baseline": len(summary.baselines),
         **more,
     }
-    return {name: count for name, count in told.items() if count}
+    return {name: count for name, count in counts_by_table.items() if count}
 
 
 def _baseline(session: Session, run: Run) -> None:
@@ -52,11 +52,11 @@ def test_a_run_goes_with_samples_numbers_and_baseline_and_its_share_stays(databa
         _baseline(session, runs.run(session, public_id))
         links.publish(session, snapshot(session, public_id))
     with database.write() as session:
-        before, goes = counts(session), removal.goes_with_run(session, public_id)
-        assert (goes.runs, goes.samples, goes.configs) == (1, 6, 0)
-        assert goes.baselines == ("Qwen3, triple",)
+        before, summary = counts(session), removal.run_deletion_summary(session, public_id)
+        assert (summary.runs, summary.samples, summary.configs) == (1, 6, 0)
+        assert summary.baselines == ("Qwen3, triple",)
         removal.delete_run(session, public_id)
-        assert gone(before, counts(session)) == said(goes)
+        assert gone(before, counts(session)) == summary_counts(summary)
         with pytest.raises(NotFound):
             runs.run(session, public_id)
 
@@ -64,12 +64,12 @@ def test_a_run_goes_with_samples_numbers_and_baseline_and_its_share_stays(databa
 def test_the_last_run_of_a_configuration_takes_it_along(database: Database) -> None:
     with database.write() as session:
         first, second = seed(session, runs=2, configs_used=1, detailed=2)
-        assert removal.goes_with_run(session, first).configs == 0
+        assert removal.run_deletion_summary(session, first).configs == 0
         removal.delete_run(session, first)
-        goes, before = removal.goes_with_run(session, second), counts(session)
-        assert goes.configs == 1
+        summary, before = removal.run_deletion_summary(session, second), counts(session)
+        assert summary.configs == 1
         removal.delete_run(session, second)
-        assert gone(before, counts(session)) == said(goes)
+        assert gone(before, counts(session)) == summary_counts(summary)
 
 
 @pytest.mark.parametrize("status", ["queued", "running"])
@@ -95,11 +95,17 @@ def test_what_waits_or_runs_is_cancelled_first(database: Database, status: str) 
         (
             "strix-halo-8080",
             servers.archive_server,
-            removal.goes_with_server,
+            removal.server_deletion_summary,
             removal.delete_server,
             {"Server": 1},
         ),
-        ("strix-halo", machines.archive_machine, removal.goes_with_machine, removal.delete_machine, {"Machine": 1}),
+        (
+            "strix-halo",
+            machines.archive_machine,
+            removal.machine_deletion_summary,
+            removal.delete_machine,
+            {"Machine": 1},
+        ),
     ],
 )
 def test_a_server_or_machine_goes_only_when_archived(
@@ -107,29 +113,29 @@ def test_a_server_or_machine_goes_only_when_archived(
 ) -> None:
     with database.write() as session:
         ids = seed(session, runs=30, detailed=3)
-        of_it = [each for each in ids if runs.circumstances(session, runs.run(session, each))[0].slug == "strix-halo"]
+        of_it = [public_id for public_id in ids if runs.run(session, public_id).machine.slug == "strix-halo"]
         _baseline(session, runs.run(session, of_it[0]))
     with database.write() as session:
         with pytest.raises(Conflict, match="archive it"):
             delete(session, slug)
         archive(session, slug)
-        before, goes = counts(session), goes_with(session, slug)
-        assert goes.runs == len(of_it) > 0
+        before, summary = counts(session), goes_with(session, slug)
+        assert summary.runs == len(of_it) > 0
         delete(session, slug)
         session.flush()
-        assert gone(before, counts(session)) == said(goes, **more)
+        assert gone(before, counts(session)) == summary_counts(summary, **more)
         assert counts(session)["Run"] == len(ids) - len(of_it)
 
 
 def test_a_machine_takes_the_runs_of_a_server_that_has_moved_on(database: Database) -> None:
     with database.write() as session:
         seed(session, runs=30, detailed=1)
-        other = machines.machine(session, "m3-ultra")
-        servers.edit_server(session, "strix-halo-8080", machine_id=other.id)
+        second_machine = machines.machine(session, "m3-ultra")
+        servers.edit_server(session, "strix-halo-8080", machine_id=second_machine.id)
         machines.archive_machine(session, "strix-halo")
-        before, goes = counts(session), removal.goes_with_machine(session, "strix-halo")
-        assert (goes.servers, goes.runs > 0) == (0, True)
+        before, summary = counts(session), removal.machine_deletion_summary(session, "strix-halo")
+        assert (summary.servers, summary.runs > 0) == (0, True)
         removal.delete_machine(session, "strix-halo")
         session.flush()
-        assert gone(before, counts(session)) == said(goes, Machine=1)
-        assert servers.server(session, "strix-halo-8080").machine_id == other.id
+        assert gone(before, counts(session)) == summary_counts(summary, Machine=1)
+        assert servers.server(session, "strix-halo-8080").machine_id == second_machine.id

@@ -10,7 +10,6 @@ from sqlmodel import Session, select
 
 from app.core.errors import BadInput
 from app.db.database import Database
-from app.db.runs import circumstances
 from app.db.tables import Config, Model, Run, Server
 from app.results.explore import observations
 from app.results.history.series import history
@@ -22,7 +21,7 @@ from tests.filtered import add_notebook, questions
 
 def fits(session: Session, run: Run, question: dict[str, str]) -> bool:
     """Read off the run itself, field by field, without any query of the filter."""
-    machine, server, config, model = circumstances(session, run)
+    machine, server, config, model = run.machine, run.server, run.config, run.model
     labels = {label.casefold() for label in [*run.labels, *(config.labels if config else [])]}
     texts = _texts(run, server, config, model) | {machine.name, server.name}
     day = run.started_at.date() if run.started_at else None
@@ -66,16 +65,16 @@ def test_every_query_gives_the_same_runs(database: Database) -> None:
             rows, total = list_runs(session, where, per_page=100)
             assert ({row.public_id for row in rows}, total) == (expected, len(expected)), question
             assert count_runs(session, where) == len(expected)
-            counted = {
+            matching = {
                 run.public_id
                 for run in runs
                 if run.public_id in expected and run.status == "done" and run.config_id and run.hidden_at is None
             }
             points, _ = history(session, where)
-            assert {point.public_id for point in points} == counted, question
+            assert {point.public_id for point in points} == matching, question
             observation_set = observations.load_observations(session, where, [])
-            assert {row[0] for rows in observation_set.observations.values() for row in rows} == counted, question
-            assert observation_set.matching_runs == len(counted)
+            assert {row[0] for rows in observation_set.observations.values() for row in rows} == matching, question
+            assert observation_set.matching_runs == len(matching)
             answered += 0 < len(expected) < len(runs)
     assert answered > 40, "questions that tell runs apart"
 
@@ -92,14 +91,14 @@ def test_older_names_of_parameters_are_read() -> None:
     st.dictionaries(st.sampled_from([*PARAMETERS, "from", "to", "search", "page"]), st.none() | st.text(max_size=20)),
     st.dates(),
 )
-def test_an_address_of_a_filter_is_read_as_that_filter(given: dict[str, str | None], day: date) -> None:
-    where, problems = RunFilter.parse_leniently({**given, "since": str(day)})
+def test_an_address_of_a_filter_is_read_as_that_filter(query_params: dict[str, str | None], day: date) -> None:
+    where, problems = RunFilter.parse_leniently({**query_params, "since": str(day)})
     assert RunFilter.parse(where.active) == where
     assert all(problems)
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("query_params", "sentence"),
     [
         ({"status": "lost"}, "A run's state is one of"),
         ({"hidden": "maybe"}, "Hidden runs are listed"),
@@ -109,8 +108,8 @@ def test_an_address_of_a_filter_is_read_as_that_filter(given: dict[str, str | No
         ({"text": "x" * 601}, "The value of text is none that can be looked for."),
     ],
 )
-def test_what_makes_no_sense_is_one_sentence(given: dict[str, str], sentence: str) -> None:
+def test_what_makes_no_sense_is_one_sentence(query_params: dict[str, str], sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence.replace(".", r"\.")):
-        RunFilter.parse({**given, "machine": "strix-halo"})
-    where, problems = RunFilter.parse_leniently({**given, "machine": "strix-halo"})
+        RunFilter.parse({**query_params, "machine": "strix-halo"})
+    where, problems = RunFilter.parse_leniently({**query_params, "machine": "strix-halo"})
     assert (where, len(problems)) == (RunFilter(machine="strix-halo"), 1)

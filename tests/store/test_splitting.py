@@ -32,8 +32,10 @@ def old_config(session: Session, runs: Sequence[tuple[str | None, str | None]]) 
         session.add(run)
         session.flush()
         assert run.id is not None
-        one = sample()
-        samples.add_sample(session, run.id, replace(one, trace=replace(one.trace, model=answered)), run.queued_at)
+        base_sample = sample()
+        samples.add_sample(
+            session, run.id, replace(base_sample, trace=replace(base_sample.trace, model=answered)), run.queued_at
+        )
     return config
 
 

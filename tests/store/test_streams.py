@@ -39,12 +39,12 @@ def test_whether_the_engine_batches_is_kept_with_each_sample(database: Database,
     public_id = add_run(database, played(engine_batches=batches))
     with database.read() as session:
         run_id = runs.run(session, public_id).id or 0
-        taken = samples_of(session, run_id)
-        assert [(each.engine_batches, each.prefill_overlaps) for each in taken] == [(batches, batches)] * 4
+        samples = samples_of(session, run_id)
+        assert [(sample.engine_batches, sample.prefill_overlaps) for sample in samples] == [(batches, batches)] * 4
         (prefill,) = [
-            each
-            for each in measurements.measurements_of(session, run_id)
-            if (each.metric, each.source) == ("prefill_tokens_per_s", "server")
+            measurement
+            for measurement in measurements.measurements_of(session, run_id)
+            if (measurement.metric, measurement.source) == ("prefill_tokens_per_s", "server")
         ]
     assert (prefill.value is None) is batches
     assert prefill.null_reason == ("overlapping_prefill" if batches else None)
@@ -63,12 +63,14 @@ def test_the_throughput_of_the_rounds_stands_under_the_ceiling(database: Databas
         database, played(), config_id=config_id, suite_key="streams", main_point_key=POINT.key, status="done"
     )
     with database.read() as session:
-        (one,) = [each for each in newest_decodes(session) if each.public_id == public_id]
+        (decode,) = [decode for decode in newest_decodes(session) if decode.public_id == public_id]
         run_id = runs.run(session, public_id).id or 0
         (throughput,) = [
-            each.value for each in measurements.measurements_of(session, run_id) if each.metric == "output_tokens_per_s"
+            measurement.value
+            for measurement in measurements.measurements_of(session, run_id)
+            if measurement.metric == "output_tokens_per_s"
         ]
-        assert one.tokens_per_s == throughput
+        assert decode.tokens_per_s == throughput
         assert throughput is not None
         assert throughput < 4 * 50
         roof = config_ceilings(session)[config_id or 0, "streams"]

@@ -61,12 +61,12 @@ def test_counts_are_means_of_what_counts(database: Database) -> None:
 
 @pytest.mark.usefixtures("seeded")
 def test_what_nobody_counted_is_unknown(database: Database) -> None:
-    taken = [sample(0, None, None, 100)]
-    public_id = add_run(database, taken)
+    samples = [sample(0, None, None, 100)]
+    public_id = add_run(database, samples)
     with database.read() as session:
         run_id = runs.run(session, public_id).id or 0
         assert token_counts(session, [run_id]) == {(run_id, POINT): TokenCounts(None, None, 100.0)}
-    assert token_counts_of(taken) == TokenCounts(None, None, 100.0)
+    assert token_counts_of(samples) == TokenCounts(None, None, 100.0)
     assert token_counts_of([]) == TokenCounts()
 
 
@@ -77,7 +77,7 @@ def test_pages_and_lists_use_the_same_tokens(database: Database) -> None:
     with database.read() as session:
         (point,) = run_document(session, public_id)["points"]
         run = session.exec(select(Run).where(Run.public_id == public_id)).one()
-        (decode,) = [one for one in newest_decodes(session) if one.public_id == again]
+        (decode,) = [decode for decode in newest_decodes(session) if decode.public_id == again]
         listed = config_ceilings(session)[run.config_id or 0, run.suite_key]
         machine = session.get_one(Machine, run.machine_id)
         compared = compare(session, [public_id, again], {}).ceilings
@@ -97,7 +97,7 @@ def test_pages_and_lists_use_the_same_drafts(database: Database) -> None:
     public_id = add_run(database, [replace(plain, trace=replace(plain.trace, server=server))])
     with database.read() as session:
         (point,) = run_document(session, public_id)["points"]
-        (decode,) = [one for one in newest_decodes(session) if one.public_id == public_id]
+        (decode,) = [decode for decode in newest_decodes(session) if decode.public_id == public_id]
         run = session.exec(select(Run).where(Run.public_id == public_id)).one()
         listed = config_ceilings(session)[run.config_id or 0, run.suite_key]
         machine = session.get_one(Machine, run.machine_id)

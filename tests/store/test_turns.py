@@ -47,12 +47,12 @@ def test_a_run_waits_for_a_measurement_and_says_why(database: Database, waiting:
         run = session.get_one(Run, waiting)
         assert run.status == "queued"
         assert list(runs.next_queued(session)) == []
-        assert runs.waits_for(session, run) == "Waiting until the bandwidth of this machine has been measured."
+        assert runs.wait_reason(session, run) == "Waiting until the bandwidth of this machine has been measured."
     with database.write() as session:
         bandwidth.fail(session, probe_id, "broken off")
     with database.read() as session:
         assert list(runs.next_queued(session)) == [waiting]
-        assert runs.waits_for(session, session.get_one(Run, waiting)) == "Waiting for its turn."
+        assert runs.wait_reason(session, session.get_one(Run, waiting)) == "Waiting for its turn."
     assert claim(database, waiting)
 
 

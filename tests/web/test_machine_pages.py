@@ -357,7 +357,7 @@ def test_measuring_is_watched_and_its_end_shows_the_page_again(
     assert "Starting." in watched.text
     assert "hx-refresh" not in watched.headers
     with database.write() as session:
-        probe = bandwidth.running(session, machines.machine(session, "box"))
+        probe = bandwidth.running_probe(session, machines.machine(session, "box"))
         assert probe is not None
         assert probe.id is not None
         bandwidth.finish(session, probe.id, replace(CALM, median_bytes_per_s=10e9))

@@ -24,7 +24,7 @@ def start(database: Database, public_id: str, **progress: object) -> int:
         run = runs.run(session, public_id)
         assert run.id is not None
         assert runs.claim(session, run.id, 1, "elsewhere")
-        runs.beat(session, run.id, samples_done=2, progress=progress)
+        runs.record_progress(session, run.id, samples_done=2, progress=progress)
         return run.id
 
 
@@ -78,7 +78,7 @@ def test_the_page_learns_when_the_configuration_is_frozen(
     with database.write() as session:
         run = runs.run(session, queued)
         snapshot = Snapshot("llama.cpp", "b1", "Qwen3-8B", "Q4_K_M", {})
-        runs.beat(session, run_id, config_id=configs.freeze(session, run.server_id, snapshot, {}, "").id)
+        runs.record_progress(session, run_id, config_id=configs.freeze(session, run.server_id, snapshot, {}, "").id)
     page = client.get(f"/runs/{queued}").text
     assert "Qwen3-8B" in page
     assert "frozen from:#progress" not in page

@@ -10,7 +10,7 @@ from app.charts.history.panels import Panel, layout_of, pad, panels_of
 from app.charts.history.series import CONFIGURATION, Series, series_of
 from app.core.i18n import _, enumerated, joined, lower_first
 from app.core.units import format_date, format_number, plural
-from app.db.configs import Described
+from app.db.configs import ConfigDescription
 from app.metrics import HEADLINE_METRICS
 from app.metrics.base import Metric
 from app.results.hardware import HardwareChange
@@ -25,7 +25,7 @@ MAX_ROWS = 100
 
 def history(
     points: "HistoryTable",
-    configs: Mapping[int, Described],
+    configs: Mapping[int, ConfigDescription],
     metrics: Sequence[Metric],
     run_link: Callable[[str], str],
     *,
@@ -46,22 +46,22 @@ def history(
     if not points.has_values:
         return None
     used = points.used_configs
-    titles = distinct_titles({key: each for key, each in configs.items() if key in used}, engine_titles)
+    titles = distinct_titles({key: config for key, config in configs.items() if key in used}, engine_titles)
     panels = panels_of(metrics)
-    series = series_of(points, configs, titles, by, engine_titles, hardware)
-    found = marks.changes_of(points, configs, engine_titles, hardware)
+    all_series = series_of(points, configs, titles, by, engine_titles, hardware)
+    server_changes = marks.changes_of(points, configs, engine_titles, hardware)
     lists = (
-        marks.listed_shifts(shifts, metrics, titles, run_link),
-        marks.listed_drifts(drifts, metrics, titles, run_link),
-        marks.listed(found),
+        marks.shift_list(shifts, metrics, titles, run_link),
+        marks.drift_list(drifts, metrics, titles, run_link),
+        marks.change_list(server_changes),
     )
     return Figure(
-        data=_traces(points, series, panels, run_link, titles, roofs, shifts),
-        layout=layout_of(points, panels, marks.drawn(found, shifts, drifts, panels)),
+        data=_traces(points, all_series, panels, run_link, titles, roofs, shifts),
+        layout=layout_of(points, panels, marks.mark_layout(server_changes, shifts, drifts, panels)),
         summary=_summary(points, configs, panels, shifts, drifts, roofs.get(points[-1].config_id)),
         table=_table(points, panels, titles, run_link),
-        legend=tuple(_key(each, series_link) for each in series),
-        marks=tuple(each for each in lists if each),
+        legend=tuple(_key(series, series_link) for series in all_series),
+        marks=tuple(annotations for annotations in lists if annotations),
     )
 
 
@@ -72,7 +72,7 @@ def _key(series: Series, link: Callable[[str], str] | None) -> LegendEntry:
 
 def _traces(
     points: "HistoryTable",
-    series: Sequence[Series],
+    all_series: Sequence[Series],
     panels: Sequence[Panel],
     run_link: Callable[[str], str],
     titles: Mapping[int, str],
@@ -81,20 +81,23 @@ def _traces(
 ) -> list[dict[str, object]]:
     """Bands first, so that they lie under every line."""
     drawn = [
-        (each, panel, known) for each in series for panel in panels if (known := traces.known_of(points, each, panel))
+        (series, panel, segments)
+        for series in all_series
+        for panel in panels
+        if (segments := traces.segments_with_values(points, series, panel))
     ]
-    limits = allocate_points([sum(map(len, known)) for _, _, known in drawn])
+    limits = allocate_points([sum(map(len, segments)) for _, _, segments in drawn])
     turning = points.with_public_ids(public_id for shift in shifts for public_id in (shift.before, shift.after))
-    bands = [traces.band(points, *each) for each in drawn]
+    bands = [traces.band(points, series, panel, segments) for series, panel, segments in drawn]
     lines = [
-        traces.line(points, each, panel, known, limit, run_link, titles, turning)
-        for (each, panel, known), limit in zip(drawn, limits, strict=True)
+        traces.line(points, series, panel, segments, limit, run_link, titles, turning)
+        for (series, panel, segments), limit in zip(drawn, limits, strict=True)
     ]
     above = [
-        traces.roofs(points, each, panel, roofs, pad(points))
+        traces.roofs(points, series, panel, roofs, pad(points))
         for panel in panels
         if panel.metric.key == HEADLINE_METRICS[2]
-        for each in series
+        for series in all_series
     ]
     return [trace for trace in [*bands, *lines, *above] if trace]
 
@@ -122,7 +125,7 @@ def _table(
 
 def _summary(
     points: "HistoryTable",
-    configs: Mapping[int, Described],
+    configs: Mapping[int, ConfigDescription],
     panels: Sequence[Panel],
     shifts: Sequence[Shift],
     drifts: Sequence[SeriesDrift],

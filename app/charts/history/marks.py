@@ -12,10 +12,10 @@ from app.charts.history.panels import Panel, stamp
 from app.core.configuration import describe_changes
 from app.core.i18n import _, joined
 from app.core.units import format_date
-from app.db.configs import Described
+from app.db.configs import ConfigDescription
 from app.metrics.base import Metric
 from app.results.hardware import HardwareChange
-from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, is_worse, moved, rate, words
+from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, is_worse, moved, rate, shift_words
 
 if TYPE_CHECKING:
     from app.results.history.table import HistoryTable
@@ -29,11 +29,11 @@ class Change(NamedTuple):
 
     at: datetime
     server: str
-    said: tuple[str, ...]
+    descriptions: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        return joined(self.server, joined(*self.said, by="; "), by=": ")
+        return joined(self.server, joined(*self.descriptions, by="; "), by=": ")
 
 
 class Changes(NamedTuple):
@@ -45,7 +45,7 @@ class Changes(NamedTuple):
 
 def changes_of(
     points: "HistoryTable",
-    configs: Mapping[int, Described],
+    configs: Mapping[int, ConfigDescription],
     engine_titles: Mapping[str, str],
     hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> Changes:
@@ -56,28 +56,34 @@ def changes_of(
         return tuple(describe_changes(configs[old].snapshot, configs[new].snapshot, engine_titles))
 
     places = points.steps(hardware, lambda old, new: bool(words(old, new)))
-    found = []
+    server_changes = []
     for before, place in places[-MAX_MARKS:]:
-        then, point = points[before], points[place]
-        known = hardware.get(point.server_id, ())
-        said = tuple(change.text for change in known if then.started_at < change.at <= point.started_at)
-        said += words(then.config_id, point.config_id)
-        found.append(Change(point.started_at, configs[point.config_id].server, said))
-    return Changes(found, len(places))
+        previous_point, point = points[before], points[place]
+        hardware_changes = hardware.get(point.server_id, ())
+        descriptions = tuple(
+            change.text for change in hardware_changes if previous_point.started_at < change.at <= point.started_at
+        )
+        descriptions += words(previous_point.config_id, point.config_id)
+        server_changes.append(Change(point.started_at, configs[point.config_id].server, descriptions))
+    return Changes(server_changes, len(places))
 
 
-def listed(found: Changes) -> AnnotationList | None:
-    if not found.total:
+def change_list(server_changes: Changes) -> AnnotationList | None:
+    if not server_changes.total:
         return None
-    shown = len(found.newest)
-    of_all = _(", the newest {shown} of {all:,}", shown=shown, all=found.total) if found.total > shown else ""
-    marks = tuple(Annotation(joined(format_date(change.at), change.text, by=", ")) for change in found.newest)
+    shown = len(server_changes.newest)
+    of_all = (
+        _(", the newest {shown} of {all:,}", shown=shown, all=server_changes.total)
+        if server_changes.total > shown
+        else ""
+    )
+    marks = tuple(Annotation(joined(format_date(change.at), change.text, by=", ")) for change in server_changes.newest)
     return AnnotationList(
         _("Changes of configuration and hardware, numbered as in the chart{of_all}", of_all=of_all), marks
     )
 
 
-def listed_shifts(
+def shift_list(
     shifts: Sequence[Shift], metrics: Sequence[Metric], titles: Mapping[int, str], run_link: Callable[[str], str]
 ) -> AnnotationList | None:
     if not shifts:
@@ -85,7 +91,7 @@ def listed_shifts(
     of_all = _(", the newest {shown} of {all:,}", shown=MAX_MARKS, all=len(shifts)) if len(shifts) > MAX_MARKS else ""
     marks = tuple(
         Annotation(
-            f"{words(shift, metrics)} ({titles[shift.config_id]})",
+            f"{shift_words(shift, metrics)} ({titles[shift.config_id]})",
             ((_("last run before"), run_link(shift.before)), (_("first run after"), run_link(shift.after))),
             name,
         )
@@ -96,7 +102,7 @@ def listed_shifts(
     )
 
 
-def listed_drifts(
+def drift_list(
     drifts: Sequence[SeriesDrift],
     metrics: Sequence[Metric],
     titles: Mapping[int, str],
@@ -118,21 +124,21 @@ def listed_drifts(
     )
 
 
-def drawn(
-    found: Changes, shifts: Sequence[Shift], drifts: Sequence[SeriesDrift], panels: Sequence[Panel]
+def mark_layout(
+    server_changes: Changes, shifts: Sequence[Shift], drifts: Sequence[SeriesDrift], panels: Sequence[Panel]
 ) -> dict[str, list[Any]]:
     """Shapes and annotations; `name` says whether a shift or a drift is for the better or the worse."""
     shapes: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
-    for number, change in enumerate(found.newest, 1):
+    for number, change in enumerate(server_changes.newest, 1):
         shapes.append(_upright(change.at, "paper"))
         notes.append(_note(change.at, "paper", str(number), change.text))
     for letter, shift in zip(string.ascii_uppercase, shifts[-MAX_MARKS:], strict=False):
-        for each in shift.metrics:
-            panel = panels[each.place]
-            name = {"name": "worse" if is_worse(each, panel.metric) else "better"}
+        for metric_shift in shift.metrics:
+            panel = panels[metric_shift.place]
+            name = {"name": "worse" if is_worse(metric_shift, panel.metric) else "better"}
             shapes.append(_upright(shift.at, f"{panel.y} domain") | name)
-            notes.append(_note(shift.at, f"{panel.y} domain", letter, moved(each, panel.metric)) | name)
+            notes.append(_note(shift.at, f"{panel.y} domain", letter, moved(metric_shift, panel.metric)) | name)
     for letter, series in zip(string.ascii_lowercase, drifts[-MAX_MARKS:], strict=False):
         for drifting in series.metrics:
             panel = panels[drifting.place]
@@ -153,13 +159,13 @@ def _line(series: SeriesDrift, yref: str, start: float, end: float) -> dict[str,
     return {"type": "line", "xref": "x", "yref": yref, **ends, "layer": "below"}
 
 
-def _note(at: datetime, yref: str, text: str, said: str) -> dict[str, Any]:
+def _note(at: datetime, yref: str, text: str, hover_text: str) -> dict[str, Any]:
     return {
         "x": stamp(at),
         "y": 1,
         "yref": yref,
         "yanchor": "bottom",
         "text": text,
-        "hovertext": escape_plotly_html(said),
+        "hovertext": escape_plotly_html(hover_text),
         "showarrow": False,
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app.charts.base import MAX_SERIES
 from app.core.i18n import _
 from app.core.units import plural
-from app.db.configs import Described
+from app.db.configs import ConfigDescription
 from app.results.fields.series import series_context, series_name, series_text
 from app.results.hardware import HardwareChange
 
@@ -26,7 +26,7 @@ class Series:
     key: str
     """The fingerprint of its configuration, or the words of the field that it is made by."""
     title: str
-    stretches: Sequence["Places"]
+    segments: Sequence["Places"]
     """Each a line of its own: where the runs of one configuration with one prompt on one hardware are."""
 
     @property
@@ -37,7 +37,7 @@ class Series:
 
 def series_of(
     points: "HistoryTable",
-    configs: Mapping[int, Described],
+    configs: Mapping[int, ConfigDescription],
     titles: Mapping[int, str],
     by: str,
     engine_titles: Mapping[str, str],
@@ -47,31 +47,37 @@ def series_of(
     from app.results.history.table import merged  # loads numpy: not at start
 
     grouped: dict[str, list[Places]] = {}
-    for stretch in points.stretches(hardware, by_labels=by == "label"):
-        grouped.setdefault(_key(points, int(stretch[0]), configs, by, engine_titles), []).append(stretch)
-    newest = {key: max(points.at_us[stretch[-1]] for stretch in group) for key, group in grouped.items()}
-    ages = {key: int(min(points.config_ids[stretch[0]] for stretch in group)) for key, group in grouped.items()}
+    for segment in points.segments(hardware, by_labels=by == "label"):
+        grouped.setdefault(_key(points, int(segment[0]), configs, by, engine_titles), []).append(segment)
+    newest = {key: max(points.at_us[segment[-1]] for segment in group) for key, group in grouped.items()}
+    ages = {key: int(min(points.config_ids[segment[0]] for segment in group)) for key, group in grouped.items()}
     newest_first = sorted(grouped, key=newest.__getitem__, reverse=True)
-    distinct, others = newest_first[:MAX_SERIES], newest_first[MAX_SERIES:]
+    distinct, background = newest_first[:MAX_SERIES], newest_first[MAX_SERIES:]
     places = _places(sorted(grouped, key=lambda key: (ages[key], key)), distinct)
-    found = []
+    drawn_series = []
     for key in distinct:
         name, title = key, series_name(by, key)
         if by == CONFIGURATION:
             name, title = configs[ages[key]].fingerprint, titles[ages[key]]
-        found.append(Series(places[key], name, title, grouped[key]))
-    if others:
+        drawn_series.append(Series(places[key], name, title, grouped[key]))
+    if background:
         title = (
-            plural(len(others), "older configuration")
+            plural(len(background), "older configuration")
             if by == CONFIGURATION
-            else _("{others} others", others=len(others))
+            else _("{others} others", others=len(background))
         )
-        found.append(Series(None, "", title, [merged([stretch for key in others for stretch in grouped[key]])]))
-    return found
+        drawn_series.append(
+            Series(None, "", title, [merged([segment for key in background for segment in grouped[key]])])
+        )
+    return drawn_series
 
 
 def _key(
-    points: "HistoryTable", place: int, configs: Mapping[int, Described], by: str, engine_titles: Mapping[str, str]
+    points: "HistoryTable",
+    place: int,
+    configs: Mapping[int, ConfigDescription],
+    by: str,
+    engine_titles: Mapping[str, str],
 ) -> str:
     """What series a run belongs to; all runs of a stretch belong to the same."""
     config_id = int(points.config_ids[place])

@@ -17,38 +17,38 @@ if TYPE_CHECKING:
 MAX_BAND = 40
 """So many steps are enough for the band of one series in one panel."""
 
-Known = Sequence["Places"]
+ValueSegments = Sequence["Places"]
 """The stretches of a series, without runs that have no value of one metric."""
 
 
-def known_of(points: "HistoryTable", series: Series, panel: Panel) -> Known:
+def segments_with_values(points: "HistoryTable", series: Series, panel: Panel) -> ValueSegments:
     is_known = points.is_known(panel.place)
-    found = [stretch[is_known[stretch]] for stretch in series.stretches]
-    return [stretch for stretch in found if len(stretch)]
+    with_values = [segment[is_known[segment]] for segment in series.segments]
+    return [segment for segment in with_values if len(segment)]
 
 
 def line(
     points: "HistoryTable",
     series: Series,
     panel: Panel,
-    known: Known,
+    segments: ValueSegments,
     limit: int,
     run_link: Callable[[str], str],
     titles: Mapping[int, str],
     always: "Places",
 ) -> dict[str, Any]:
     """Measured values; a line is broken between stretches. Runs in `always` are never left out."""
-    flat = [place for stretch in known for place in stretch.tolist()]
+    flat = [place for segment in segments for place in segment.tolist()]
     values: list[float] = points.values(panel.place)[flat].tolist()
-    starts = _starts(known)
-    wanted = {0, *(i for start in starts for i in (start - 1, start)), *_places_of(flat, always)}
-    kept = downsample_minmax(values, limit, wanted if len(wanted) < limit else ())
-    spots = list(_broken(kept, starts if series.index is not None else ()))
+    starts = _segment_starts(segments)
+    pinned = {0, *(i for start in starts for i in (start - 1, start)), *_places_of(flat, always)}
+    indices = downsample_minmax(values, limit, pinned if len(pinned) < limit else ())
+    spots = list(_with_gaps(indices, starts if series.index is not None else ()))
     runs = [flat[spot] for spot, _ in spots]
-    several = len({int(points.config_ids[stretch[0]]) for stretch in known}) > 1 or series.index is None
+    several = len({int(points.config_ids[segment[0]]) for segment in segments}) > 1 or series.index is None
     name = "%{hovertext}" if several else escape_plotly_html(titles[int(points.config_ids[flat[0]])])
     names = [escape_plotly_html(titles[config_id]) for config_id in points.config_ids[runs].tolist()] if several else []
-    said = _said(points, [flat[spot] for spot, is_gap in spots if not is_gap], panel, len(flat) <= limit)
+    texts = _point_texts(points, [flat[spot] for spot, is_gap in spots if not is_gap], panel, len(flat) <= limit)
     return {
         "type": "scatter",
         "mode": series.mode,
@@ -58,14 +58,14 @@ def line(
         "y": [None if is_gap else round(values[spot], 3) for spot, is_gap in spots],
         "yaxis": panel.y,
         "customdata": [run_link(public_id) for public_id in points.public_ids(runs)],
-        "text": [None if is_gap else next(said) for _, is_gap in spots],
+        "text": [None if is_gap else next(texts) for _, is_gap in spots],
         **({"hovertext": names} if several else {}),
         "hovertemplate": f"{name}<br>{panel.metric.title} %{{text}}<br>{_('%{x|%d %b %Y, %H:%M} UTC')}<extra></extra>",
         "showlegend": False,
     }
 
 
-def _said(points: "HistoryTable", places: Sequence[int], panel: Panel, with_spread: bool) -> Iterator[str]:
+def _point_texts(points: "HistoryTable", places: Sequence[int], panel: Panel, with_spread: bool) -> Iterator[str]:
     """Of very many runs the band says enough of their spread."""
     columns = (points.values(panel.place)[places].tolist(), points.deviations(panel.place)[places].tolist())
     for value, deviation in zip(*columns, strict=True):
@@ -73,27 +73,27 @@ def _said(points: "HistoryTable", places: Sequence[int], panel: Panel, with_spre
         yield " ".join(filter(None, [format_number(value), spread, panel.metric.unit]))
 
 
-def _starts(known: Known) -> list[int]:
+def _segment_starts(segments: ValueSegments) -> list[int]:
     """Places among all values at which another stretch begins."""
-    found, at = [], 0
-    for stretch in known[:-1]:
-        at += len(stretch)
-        found.append(at)
-    return found
+    starts, offset = [], 0
+    for segment in segments[:-1]:
+        offset += len(segment)
+        starts.append(offset)
+    return starts
 
 
 def _places_of(flat: Sequence[int], always: "Places") -> list[int]:
     if not len(always):
         return []
-    wanted = set(always.tolist())
-    return [spot for spot, place in enumerate(flat) if place in wanted]
+    pinned = set(always.tolist())
+    return [spot for spot, place in enumerate(flat) if place in pinned]
 
 
-def _broken(kept: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[int, bool]]:
+def _with_gaps(indices: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[int, bool]]:
     """Each kept place, and before a start a gap."""
     waiting = iter([*starts, None])
     start = next(waiting)
-    for spot in kept:
+    for spot in indices:
         if start is not None and spot >= start:
             yield spot, True
             while start is not None and spot >= start:
@@ -101,13 +101,13 @@ def _broken(kept: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[int, b
         yield spot, False
 
 
-def band(points: "HistoryTable", series: Series, panel: Panel, known: Known) -> dict[str, Any] | None:
+def band(points: "HistoryTable", series: Series, panel: Panel, segments: ValueSegments) -> dict[str, Any] | None:
     """Value ± standard deviation as one outline for each stretch; of very many runs, of neighbours together."""
     x: list[str | None] = []
     y: list[float | None] = []
-    total = sum(len(stretch) for stretch in known)
-    for stretch in known if series.index is not None else ():
-        steps = points.spread(panel.place, stretch, max(2, MAX_BAND * len(stretch) // total))
+    total = sum(len(segment) for segment in segments)
+    for segment in segments if series.index is not None else ():
+        steps = points.spread(panel.place, segment, max(2, MAX_BAND * len(segment) // total))
         if steps is None or len(steps.places) < 2:
             continue
         if x:
@@ -139,16 +139,17 @@ def roofs(
     x: list[str | None] = []
     y: list[float | None] = []
     newest = {
-        int(points.config_ids[stretch[0]]): stretch for stretch in sorted(series.stretches, key=lambda each: each[-1])
+        int(points.config_ids[segment[0]]): segment
+        for segment in sorted(series.segments, key=lambda places: places[-1])
     }
-    for config_id, stretch in newest.items():
+    for config_id, segment in newest.items():
         ceiling = ceilings.get(config_id)
         if ceiling is None:
             continue
         if x:
             x.append(None)
             y.append(None)
-        first, last = points.started_at(stretch[0]), points.started_at(stretch[-1])
+        first, last = points.started_at(segment[0]), points.started_at(segment[-1])
         x += [stamp(first - pad / 2), stamp(last + pad / 2)]
         y += [round(ceiling, 3)] * 2
     if not x or series.index is None:

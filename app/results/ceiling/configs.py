@@ -16,7 +16,7 @@ from app.results.ceiling.cards import Unknown
 from app.results.ceiling.placement import Placement, resolve_placement
 from app.results.ceiling.points import decode_of, step_of
 from app.results.decode_speeds import newest_decodes
-from app.results.hardware import Record, as_known, newest_records
+from app.results.hardware import HardwareRecord, newest_records, resolve_hardware
 from app.results.speculation import newest_drafts
 from app.results.token_counts import Place, newest_token_counts
 
@@ -29,7 +29,7 @@ class ConfigCeiling(NamedTuple):
     """Share of 1 that the newest run reaches; never clamped."""
 
 
-@cached_query(2)
+@cached_query(maxsize=2)
 def config_ceilings(session: Session, machine_id: int | None = None) -> dict[tuple[int, str], ConfigCeiling]:
     """Returns ceilings by configuration and suite, at the suite's main point; unknown ones are missing."""
     ceilings: dict[tuple[int, str], ConfigCeiling] = {}
@@ -73,8 +73,8 @@ def decode_ceilings(session: Session, requests: Sequence[CeilingRequest]) -> lis
             current_devices[request.machine.id] = devices(session, request.machine)
         place = (request.machine.id, request.config.id)
         if place not in placements:
-            record = records.get(place, Record([], None))
-            hardware = as_known(record.frozen, current_devices[request.machine.id])
+            record = records.get(place, HardwareRecord([], None))
+            hardware = resolve_hardware(record.frozen, current_devices[request.machine.id])
             placements[place] = resolve_placement(
                 hardware.devices, request.config, request.known_geometry, gpu_share=record.gpu_share
             )

@@ -10,7 +10,7 @@ from app.ceiling.efficiency import judge, mbu
 from app.core.i18n import _, joined
 from app.core.samples import Workload
 from app.db.devices import load_catalogue
-from app.db.machines import Stated, device_title, devices
+from app.db.machines import BandwidthValue, device_title, devices
 from app.db.tables import Machine
 from app.hardware.catalogue import Catalogue
 from app.results.ceiling.placement import Placement, decode_peers, resolve_placement
@@ -42,7 +42,7 @@ class DeviceUse:
     name: str
     device: Device | None
     """None: its bandwidth is unknown, or there are several unlike ones."""
-    stated: Sequence[Stated]
+    stated: Sequence[BandwidthValue]
     """Where the bandwidth of each comes from."""
     models: Sequence[ModelUse] = ()
     """The best use first."""

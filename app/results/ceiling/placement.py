@@ -15,7 +15,7 @@ from app.core.config_settings import remote_host
 from app.core.i18n import _, as_sentence, joined
 from app.core.samples import Workload
 from app.core.units import TERA, format_number
-from app.db.machines import MachineDevice, Stated, capacity_of
+from app.db.machines import BandwidthValue, MachineDevice, capacity_of
 from app.db.models import KnownGeometry
 from app.db.tables import Config
 from app.hardware.catalogue import Catalogue
@@ -28,7 +28,7 @@ class DeviceShare:
     """One device that holds the model or a part of it, and where its bandwidth comes from."""
 
     device: Device
-    stated: Stated
+    stated: BandwidthValue
     is_ram: bool
     llc_bytes: int | None
     memory_bytes: int | None

@@ -100,7 +100,7 @@ def run_ceiling(
         return None
     assert run.id is not None
     placement = resolve_placement(
-        hardware.devices, config, geometry_of(session, model), hardware.said, gpu_share_of(run.evidence)
+        hardware.devices, config, geometry_of(session, model), hardware.assumptions, gpu_share_of(run.evidence)
     )
     if isinstance(placement, Unknown):
         return placement

@@ -8,7 +8,7 @@ from sqlmodel import Session
 
 from app.core.configuration import Snapshot, model_names
 from app.core.i18n import _
-from app.db.baselines import Side, beside_baselines
+from app.db.baselines import BaselineSide, baseline_pairs
 from app.db.tables import Run
 from app.results.compare.eligibility import refusal_reason_runs
 from app.results.compare.main_verdict import Judged, MainVerdict, Values, main_verdicts
@@ -82,11 +82,11 @@ def verdicts_of_run(session: Session, run: Run, before: Run | None) -> RunVerdic
     return RunVerdicts(next(iter(standings_of_run), None), previous, unsound.get(run.public_id, ()))
 
 
-def _with_baseline(session: Session, public_ids: Collection[str]) -> list[tuple[Side, Side]]:
-    return [(run, base) for run, base in beside_baselines(session, public_ids) if _is_compared(run, base)]
+def _with_baseline(session: Session, public_ids: Collection[str]) -> list[tuple[BaselineSide, BaselineSide]]:
+    return [(run, base) for run, base in baseline_pairs(session, public_ids) if _is_compared(run, base)]
 
 
-def _comparable(pairs: Collection[tuple[Side, Side]]) -> list[tuple[Judged, Judged]]:
+def _comparable(pairs: Collection[tuple[BaselineSide, BaselineSide]]) -> list[tuple[Judged, Judged]]:
     return [
         (_judged(base), _judged(run)) for run, base in pairs if run.run_id != base.run_id and not _refusal(run, base)
     ]
@@ -99,14 +99,14 @@ def to_json(standing: Standing | None) -> dict[str, Any] | None:
     return {**asdict(standing), "values": {key: values._asdict() for key, values in standing.values.items()}}
 
 
-def _is_compared(run: Side, base: Side) -> bool:
+def _is_compared(run: BaselineSide, base: BaselineSide) -> bool:
     if run.run_id == base.run_id:
         return True
     is_later = run.started_at is not None and base.started_at is not None and run.started_at > base.started_at
     return run.is_compared and is_later
 
 
-def _refusal(run: Side, base: Side) -> str:
+def _refusal(run: BaselineSide, base: BaselineSide) -> str:
     if not base.is_compared:
         return _("The baseline is hidden from statistics.")
     if run.suite_sha256 != base.suite_sha256:
@@ -116,7 +116,7 @@ def _refusal(run: Side, base: Side) -> str:
     return ""
 
 
-def _is_another_model(run: Side, base: Side) -> bool:
+def _is_another_model(run: BaselineSide, base: BaselineSide) -> bool:
     """By what one server calls the two; another server may call the same model otherwise."""
     if run.server_id != base.server_id or None in (run.model_id, base.model_id):
         return False
@@ -125,11 +125,11 @@ def _is_another_model(run: Side, base: Side) -> bool:
     return name != base_name
 
 
-def _judged(side: Side) -> Judged:
+def _judged(side: BaselineSide) -> Judged:
     return Judged(side.run_id, side.public_id, Series(side.machine_id, side.suite_key), side.main_point_key)
 
 
-def _standing(run: Side, base: Side, verdicts: Mapping[tuple[int, int], MainVerdict]) -> Standing:
+def _standing(run: BaselineSide, base: BaselineSide, verdicts: Mapping[tuple[int, int], MainVerdict]) -> Standing:
     if run.run_id == base.run_id:
         return Standing(base.public_id, is_baseline=True)
     if reason := _refusal(run, base):

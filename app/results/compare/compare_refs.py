@@ -3,8 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import func, select
-from sqlmodel import Session, col
+from sqlmodel import Session, col, func, select
 
 from app.core.errors import BadInput, NotFound
 from app.core.i18n import _
@@ -40,21 +39,21 @@ def resolve(session: Session, names: Sequence[str]) -> list[Reference]:
         )
     own = next((name for name in reversed(names) if name.removeprefix(CONFIG) not in WORDS), "latest")
     anchor = _latest(session) if own == "latest" else own.removeprefix(CONFIG)
-    found = [_reference(session, name, anchor) for name in names]
-    for place, each in enumerate(found):
-        if each in found[:place]:
-            one, other = names[found.index(each)], names[place]
-            if one == other:
-                raise BadInput(_("{key} is named twice: a comparison needs different runs.", key=each.key))
+    references = [_reference(session, name, anchor) for name in names]
+    for place, reference in enumerate(references):
+        if reference in references[:place]:
+            first, second = names[references.index(reference)], names[place]
+            if first == second:
+                raise BadInput(_("{key} is named twice: a comparison needs different runs.", key=reference.key))
             raise BadInput(
                 _(
                     "{one} and {other} are both {key}: a comparison needs different runs.",
-                    one=one,
-                    other=other,
-                    key=each.key,
+                    one=first,
+                    other=second,
+                    key=reference.key,
                 )
             )
-    return found
+    return references
 
 
 def resolve_run_id(session: Session, name: str) -> str:
@@ -84,11 +83,11 @@ def _reference(session: Session, name: str, anchor: str) -> Reference:
 
 
 def _latest(session: Session) -> str:
-    newest = select(col(Run.public_id)).where(col(Run.status) == "done", NOT_HIDDEN)
-    found = session.execute(newest.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)).scalar()
-    if found is None:
+    newest = select(Run.public_id).where(col(Run.status) == "done", NOT_HIDDEN)
+    public_id = session.exec(newest.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)).first()
+    if public_id is None:
         raise NotFound(_("There is no finished run yet."))
-    return str(found)
+    return public_id
 
 
 def newest_alike(session: Session, of: Collection[Run]) -> dict[str, list[Run]]:
@@ -107,7 +106,7 @@ def newest_alike(session: Session, of: Collection[Run]) -> dict[str, list[Run]]:
         .subquery()
     )
     query = select(Run).join(aged, col(Run.id) == aged.c.id).where(aged.c.age <= NEWEST_RUNS).order_by(aged.c.age)
-    rows = session.execute(query).scalars().all() if of else []
+    rows = session.exec(query).all() if of else []
     return {
         run.public_id: [row for row in rows if (row.config_id, row.suite_sha256) == (run.config_id, run.suite_sha256)]
         for run in of

@@ -61,7 +61,7 @@ def compare(
     keys, extra_keys = (keys, []) if keys else (HEADLINE_METRICS, further_metrics())
     subjects = load_subjects(session, resolve(session, names), (*keys, *extra_keys))
     _refuse_twins(subjects)
-    sides = [subject.circumstances for subject in subjects]
+    sides = [subject.run for subject in subjects]
     differing = differences(sides, engine_titles)
     reasons = _reasons_not_comparable(subjects)
     main = _main(subjects, reasons)
@@ -116,7 +116,7 @@ def _reasons_not_comparable(subjects: Sequence[SubjectData]) -> list[str]:
         *(
             base.reason_not_comparable
             or candidate.reason_not_comparable
-            or refusal_reason_pair(base.circumstances.run, candidate.circumstances.run)
+            or refusal_reason_pair(base.run, candidate.run)
             for candidate in candidates
         ),
     ]
@@ -126,10 +126,10 @@ def _titles(subjects: Sequence[SubjectData]) -> list[str]:
     """Model and quantization: the whole id of a model where two of a server share the name."""
     snapshots = {
         place: snapshot_of(side.config, side.model)
-        for place, side in enumerate(subject.circumstances for subject in subjects)
+        for place, side in enumerate(subject.run for subject in subjects)
         if side.config and side.model
     }
-    is_one_server = len({subject.circumstances.server.id for subject in subjects}) == 1
+    is_one_server = len({subject.run.server_id for subject in subjects}) == 1
     names = (
         model_names(list(snapshots.values())) if is_one_server else [snapshot.model for snapshot in snapshots.values()]
     )
@@ -138,13 +138,13 @@ def _titles(subjects: Sequence[SubjectData]) -> list[str]:
         for (place, snapshot), name in zip(snapshots.items(), names, strict=True)
     }
     return [
-        titles.get(place) or _("Run {public_id}", public_id=subject.circumstances.run.public_id)
+        titles.get(place) or _("Run {public_id}", public_id=subject.run.public_id)
         for place, subject in enumerate(subjects)
     ]
 
 
 def _subject(letter: str, subject: SubjectData, title: str) -> Subject:
-    run, machine, server, config, model = subject.circumstances
+    run, config, model = subject.run, subject.run.config, subject.run.model
     return Subject(
         letter=letter,
         key=subject.reference.key,
@@ -153,8 +153,8 @@ def _subject(letter: str, subject: SubjectData, title: str) -> Subject:
         unit=subject.unit,
         data_source=subject.data_source,
         runs=subject.runs,
-        machine=machine.name,
-        server=server.name,
+        machine=run.machine.name,
+        server=run.server.name,
         engine=config.engine if config else None,
         engine_version=config.engine_version if config else None,
         model=model.name if model else None,
@@ -181,7 +181,7 @@ def _main(subjects: Sequence[SubjectData], reasons: Sequence[str]) -> Workload |
     comparable = [subject for subject, reason in zip(subjects, reasons, strict=True) if not reason]
     points = _points(subjects)
     common = [point for point in points if all(point in subject.points for subject in comparable)]
-    usual = subjects[0].circumstances.run.main_point_key
+    usual = subjects[0].run.main_point_key
     return next((point for point in common if point.key == usual), next(iter([*common, *points]), None))
 
 

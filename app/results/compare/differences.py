@@ -7,11 +7,10 @@ from app.core.config_settings import NOT_STATED, SETTINGS
 from app.core.configuration import Snapshot, distinguishing_weights, model_names
 from app.core.i18n import _, enumerated, joined, lower_first, separator
 from app.db.continuation import snapshot_of
-from app.db.runs import Circumstances
 from app.db.tables import Run
 from app.results.fields.field import Field, RunContext
 from app.results.fields.registry import context_fields
-from app.results.hardware import changes, thawed, words
+from app.results.hardware import describe_devices, device_changes, thaw_devices
 
 MAX_NAMED_SETTINGS = 6
 """So many unknown settings are named in a sentence."""
@@ -37,7 +36,7 @@ class Difference:
         return f"{self.title} {self.values[base]} → {self.values[compared]}"
 
 
-def differences(sides: Sequence[Circumstances], engine_titles: Mapping[str, str]) -> tuple[Difference, ...]:
+def differences(sides: Sequence[Run], engine_titles: Mapping[str, str]) -> tuple[Difference, ...]:
     """What is not the same in all results, the most important first."""
     contexts = _contexts(sides, engine_titles)
     configs = [side.config for side in sides if side.config is not None]
@@ -58,7 +57,7 @@ def _importance(field: Field) -> tuple[bool, int, bool]:
     return field.difference != "setting", first, field.key in _LAST
 
 
-def _contexts(sides: Sequence[Circumstances], engine_titles: Mapping[str, str]) -> list[RunContext]:
+def _contexts(sides: Sequence[Run], engine_titles: Mapping[str, str]) -> list[RunContext]:
     """What the fields of each result are read from; hardware and model are described by what distinguishes them."""
     models = iter(_models([side for side in sides if side.config and side.model]))
     contexts = []
@@ -71,18 +70,18 @@ def _contexts(sides: Sequence[Circumstances], engine_titles: Mapping[str, str]) 
                 engine=engine_titles.get(snapshot.engine, snapshot.engine),
                 machine=side.machine.name,
                 server=side.server.name,
-                suite=side.run.suite_key,
+                suite=side.suite_key,
                 labels=tuple(snapshot.labels),
                 model_name=model_name,
                 weights=weights,
                 hardware=hardware,
-                plan=side.run.plan,
+                plan=side.plan,
             )
         )
     return contexts
 
 
-def _models(sides: Sequence[Circumstances]) -> list[tuple[Snapshot, str, dict[str, str]]]:
+def _models(sides: Sequence[Run]) -> list[tuple[Snapshot, str, dict[str, str]]]:
     """Of each result with a configuration: its snapshot, its model's name, and what distinguishes its weights."""
     snapshots = [snapshot_of(side.config, side.model) for side in sides if side.config and side.model]
     is_one_server = len({side.server.id for side in sides}) == 1
@@ -95,15 +94,17 @@ def _models(sides: Sequence[Circumstances]) -> list[tuple[Snapshot, str, dict[st
 
 def is_same_hardware(base: Run, compared: Run) -> bool:
     """As far as both recorded what it was."""
-    return not (base.hardware and compared.hardware) or not changes(thawed(base.hardware), thawed(compared.hardware))
+    return not (base.hardware and compared.hardware) or not device_changes(
+        thaw_devices(base.hardware), thaw_devices(compared.hardware)
+    )
 
 
-def _hardware(sides: Sequence[Circumstances]) -> list[str]:
+def _hardware(sides: Sequence[Run]) -> list[str]:
     """The same text for the same devices: a driver that reserves more memory makes no other card."""
     texts: list[tuple[Run, str]] = []
     for side in sides:
-        same = (text for run, text in texts if run.hardware and side.run.hardware and is_same_hardware(run, side.run))
-        texts.append((side.run, next(same, words(thawed(side.run.hardware)))))
+        same = (text for run, text in texts if run.hardware and side.hardware and is_same_hardware(run, side))
+        texts.append((side, next(same, describe_devices(thaw_devices(side.hardware)))))
     return [text for _, text in texts]
 
 
@@ -124,7 +125,7 @@ def differing_settings(differences: Sequence[Difference], base: int, compared: i
     )
 
 
-def unknown_settings(base: Circumstances, compared: Circumstances) -> tuple[str, ...]:
+def unknown_settings(base: Run, compared: Run) -> tuple[str, ...]:
     """Titles of the usual settings that at least one of two results does not state, and that may differ unseen."""
     stated = [side.config.settings if side.config else {} for side in (base, compared)]
     return tuple(

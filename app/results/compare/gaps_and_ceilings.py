@@ -25,7 +25,7 @@ from app.metrics.token_counts import token_counts_of
 from app.results.ceiling import Placement, resolve_placement, run_ceilings
 from app.results.compare.observations import SubjectData
 from app.results.compare.result import Ceiling, Distribution
-from app.results.hardware import Hardware, as_known, gpu_share_of
+from app.results.hardware import Hardware, gpu_share_of, resolve_hardware
 
 
 def gap_distribution(subject: SubjectData, point: Workload | None) -> Distribution:
@@ -45,26 +45,26 @@ def subject_ceilings(session: Session, subjects: Sequence[SubjectData], point: W
     machine_devices: dict[int, Sequence[MachineDevice]] = {}
     stated = all_stated(session)
     for subject in subjects:
-        machine = subject.circumstances.machine
+        machine = subject.run.machine
         assert machine.id is not None
         if machine.id not in machine_devices:
             machine_devices[machine.id] = devices(session, machine)
-    runs = [subject.circumstances.run for subject in subjects]
-    hardware = [as_known(run.hardware, machine_devices[run.machine_id]) for run in runs]
+    runs = [subject.run for subject in subjects]
+    hardware = [resolve_hardware(run.hardware, machine_devices[run.machine_id]) for run in runs]
     return tuple(_ceiling(*pair, stated, point) for pair in zip(hardware, subjects, strict=True))
 
 
 def _ceiling(
     hardware: Hardware, subject: SubjectData, stated: Mapping[tuple[str, str], StatedGeometry], point: Workload | None
 ) -> Ceiling:
-    config, model = subject.circumstances.config, subject.circumstances.model
+    config, model = subject.run.config, subject.run.model
     at_point = (subject.at(point) if point else []) or subject.at(subject.main_point)
     if config is None or model is None or not at_point:
         reason = subject.reason_not_comparable or _("It did not measure this point.")
         return Ceiling(None, "", None, None, "", None, reason)
     geometry = best_geometry(model, stated.get((model.name, model.quantization)))
-    gpu_share = gpu_share_of(subject.circumstances.run.evidence)
-    placement = resolve_placement(hardware.devices, config, geometry, hardware.said, gpu_share)
+    gpu_share = gpu_share_of(subject.run.evidence)
+    placement = resolve_placement(hardware.devices, config, geometry, hardware.assumptions, gpu_share)
     if not isinstance(placement, Placement):
         return Ceiling(None, "", None, None, "", None, joined(placement.reason, placement.remedy))
     counts = {at_point[0].point: token_counts_of(at_point)}

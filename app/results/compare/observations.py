@@ -11,7 +11,7 @@ from app.core.i18n import _, noun
 from app.core.samples import Sample, Workload
 from app.core.units import plural
 from app.db.measurements import measurements_by_run
-from app.db.runs import Circumstances, circumstances_of
+from app.db.runs import runs_by_id
 from app.db.samples import samples_by_run
 from app.db.tables import Run
 from app.metrics import NULL_REASONS, MetricResult
@@ -67,8 +67,8 @@ NO_FIGURES = Figures({}, reason=NULL_REASONS["not_measured"])
 @dataclass(frozen=True)
 class SubjectData:
     reference: Reference
-    circumstances: Circumstances
-    """Of the run, or of the configuration's newest."""
+    run: Run
+    """The run itself, or the newest of the configuration."""
     runs: tuple[str, ...]
     """Public ids of the runs that its figures are of."""
     data_source: str
@@ -77,7 +77,7 @@ class SubjectData:
     unsound: tuple[str, ...] = ()
     """Why no verdict may rest on its figures."""
     samples: Sequence[Sample] = ()
-    """Of the run of its circumstances, without warm-ups."""
+    """Of `run`, without warm-ups."""
     figures: Mapping[tuple[Workload, str], Figures] = field(default_factory=dict)
     answer_lengths: Mapping[str, float] = field(default_factory=dict)
     """How many tokens its answers have, by the key of a point: in the middle of its runs."""
@@ -97,11 +97,11 @@ class SubjectData:
 
     @property
     def main_point(self) -> Workload:
-        return Workload.from_key(self.circumstances.run.main_point_key)
+        return Workload.from_key(self.run.main_point_key)
 
     @property
     def series(self) -> Series:
-        run = self.circumstances.run
+        run = self.run
         return Series(run.machine_id, run.suite_key)
 
     def at(self, point: Workload) -> list[Sample]:
@@ -110,12 +110,12 @@ class SubjectData:
 
 def load_subjects(session: Session, references: Sequence[Reference], keys: Collection[str]) -> list[SubjectData]:
     """With the figures of these metrics. Raises NotFound."""
-    named = circumstances_of(session, {reference.public_id for reference in references})
-    pools = newest_alike(session, [named[reference.public_id].run for reference in references if reference.is_config])
+    named = runs_by_id(session, {reference.public_id for reference in references})
+    pools = newest_alike(session, [named[reference.public_id] for reference in references if reference.is_config])
     choices = [_chosen(reference, named[reference.public_id], pools) for reference in references]
     unsound = unsound_by_run(session, {run.public_id for _side, runs in choices for run in runs})
     choices = [(side, _sound(runs, unsound)) for side, runs in choices]
-    samples = samples_by_run(session, {side.run.id for side, _runs in choices if side.run.id is not None})
+    samples = samples_by_run(session, {side.id for side, _runs in choices if side.id is not None})
     run_ids = {run.id for _side, runs in choices for run in runs if run.id is not None}
     measured = measurements_by_run(session, run_ids, keys)
     lengths = answer_lengths(session, frozenset(run_ids))
@@ -125,15 +125,13 @@ def load_subjects(session: Session, references: Sequence[Reference], keys: Colle
     ]
 
 
-def _chosen(
-    reference: Reference, named: Circumstances, pools: Mapping[str, Sequence[Run]]
-) -> tuple[Circumstances, list[Run]]:
+def _chosen(reference: Reference, named: Run, pools: Mapping[str, Sequence[Run]]) -> tuple[Run, list[Run]]:
     """The run that stands for a reference, and all runs that its figures are of."""
     pool = pools.get(reference.public_id, []) if reference.is_config else []
     if not pool:
-        return named, [named.run]
+        return named, [named]
     newest = pool[0]
-    return named._replace(run=newest), [run for run in pool if is_same_hardware(run, newest)]
+    return newest, [run for run in pool if is_same_hardware(run, newest)]
 
 
 def _sound(runs: Sequence[Run], unsound: Mapping[str, Sequence[str]]) -> list[Run]:
@@ -143,17 +141,17 @@ def _sound(runs: Sequence[Run], unsound: Mapping[str, Sequence[str]]) -> list[Ru
 
 def _subject(
     reference: Reference,
-    side: Circumstances,
+    side: Run,
     runs: Sequence[Run],
     unsound: Mapping[str, tuple[str, ...]],
     samples: Mapping[int, Sequence[Sample]],
     measured: Mapping[int, Sequence[MetricResult]],
 ) -> SubjectData:
-    assert side.run.id is not None
-    measured_samples = [sample for sample in samples.get(side.run.id, ()) if not sample.is_warmup]
-    reason = refusal_reason_run(side.run)
+    assert side.id is not None
+    measured_samples = [sample for sample in samples.get(side.id, ()) if not sample.is_warmup]
+    reason = refusal_reason_run(side)
     if not reason and not any(run.id in measured for run in runs):
-        reason = _("Run {public_id} has no samples.", public_id=side.run.public_id)
+        reason = _("Run {public_id} has no samples.", public_id=side.public_id)
     figures = {} if reason else _figures({run.id: measured.get(run.id, ()) for run in runs if run.id is not None})
     return SubjectData(
         reference,

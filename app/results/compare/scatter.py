@@ -113,7 +113,7 @@ def median_of(value: PastValue) -> RunMedian:
     )
 
 
-@cached_query(4)
+@cached_query(maxsize=4)
 def run_groups(session: Session, histories: frozenset[Series]) -> Mapping[Series, Groups]:
     """Of sound runs; only groups that have at least two."""
     runs = past_runs(session, histories)

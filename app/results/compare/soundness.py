@@ -35,7 +35,11 @@ def unsound_reasons(evidence: Mapping[str, Any], variation: Mapping[str, float |
     >>> unsound_reasons({"cpu_load_share_before": 0.53}, {"decode_tokens_per_s": 0.02})
     ('this machine was busy before the run (53 %)',)
     """
-    reasons = [REASONS[each["kind"]](each) for each in disturbances(evidence) if each.get("kind") in REASONS]
+    reasons = [
+        REASONS[disturbance["kind"]](disturbance)
+        for disturbance in disturbances(evidence)
+        if disturbance.get("kind") in REASONS
+    ]
     wide = {
         key: share for key in HEADLINE_METRICS if (share := variation.get(key)) is not None and share > MAX_VARIATION
     }
@@ -105,21 +109,24 @@ def throttled(throttles: Sequence[str]) -> Disturbance:
     return {"kind": "throttled", "throttles": list(throttles)}
 
 
-def _machine_busy(each: Disturbance) -> str:
-    percent = 100 * each["share"]
-    if each["when"] == "before":
+def _machine_busy(disturbance: Disturbance) -> str:
+    percent = 100 * disturbance["share"]
+    if disturbance["when"] == "before":
         return _("this machine was busy before the run ({percent:.0f} %)", percent=percent)
     return _("other programs used this machine during the run ({percent:.0f} % of its processor)", percent=percent)
 
 
-def _throttled(each: Disturbance) -> str:
-    return _("a GPU was throttled in a part of the run ({why})", why=enumerated(map(throttle_words, each["throttles"])))
+def _throttled(disturbance: Disturbance) -> str:
+    return _(
+        "a GPU was throttled in a part of the run ({why})",
+        why=enumerated(map(throttle_words, disturbance["throttles"])),
+    )
 
 
-def _swapped(each: Disturbance) -> str:
-    if "bytes" not in each:
+def _swapped(disturbance: Disturbance) -> str:
+    if "bytes" not in disturbance:
         return _("this machine swapped during the run")
-    return _("this machine swapped {swapped} during the run", swapped=format_bytes(each["bytes"]))
+    return _("this machine swapped {swapped} during the run", swapped=format_bytes(disturbance["bytes"]))
 
 
 REASONS: Mapping[str, Callable[[Disturbance], str]] = {
@@ -145,4 +152,6 @@ def _of_earlier_version(evidence: Mapping[str, Any]) -> list[Disturbance]:
     share = evidence.get("cpu_load_share_before")
     derived = [machine_busy("before", share)] if share is not None and share >= BUSY_CPU_SHARE else []
     warnings = [english(warning) for warning in evidence.get("warnings") or ()]
-    return derived + [each for text, each in _WARNINGS.items() if any(text in warning for warning in warnings)]
+    return derived + [
+        disturbance for text, disturbance in _WARNINGS.items() if any(text in warning for warning in warnings)
+    ]

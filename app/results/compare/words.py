@@ -56,22 +56,24 @@ def scatter_words(scatters: Mapping[str, RunScatter]) -> str:
     """How much runs of one configuration differ, by metric: which part is history and which assumed."""
     seen = {key: scatter for key, scatter in scatters.items() if scatter.history_deviation is not None}
     assumed = {key: scatter.assumed_deviation for key, scatter in scatters.items() if scatter.assumed_deviation}
-    here = {key: scatter for key, scatter in seen.items() if not scatter.is_elsewhere}
+    local = {key: scatter for key, scatter in seen.items() if not scatter.is_elsewhere}
     elsewhere = {key: scatter for key, scatter in seen.items() if scatter.is_elsewhere}
     n_all = len(scatters)
     return joined(
-        _seen(N_("Runs of one configuration differ by {figures} here ({configurations}, {runs})."), here, n_all),
-        _seen(
+        _history_sentence(
+            N_("Runs of one configuration differ by {figures} here ({configurations}, {runs})."), local, n_all
+        ),
+        _history_sentence(
             N_("Runs of one configuration differ by {figures} on other machines ({configurations}, {runs})."),
             elsewhere,
             n_all,
         ),
-        _assumed(
+        _assumption_sentence(
             N_("That is a short history, so it is combined with an assumed {figures}."),
             {key: deviation for key, deviation in assumed.items() if key in seen},
             n_all,
         ),
-        _assumed(
+        _assumption_sentence(
             N_("The rest has no history yet: runs are assumed to differ by {figures}.")
             if seen
             else N_("No history yet: runs of one configuration are assumed to differ by {figures}."),
@@ -81,17 +83,17 @@ def scatter_words(scatters: Mapping[str, RunScatter]) -> str:
     )
 
 
-def pair_scatter_words(found: Comparison, place: int) -> str:
+def pair_scatter_words(comparison: Comparison, place: int) -> str:
     """Behind the verdict on a subject; of two machines, of each."""
-    sides = found.subjects[0], found.subjects[place]
+    sides = comparison.subjects[0], comparison.subjects[place]
     if sides[0].machine == sides[1].machine:
-        return scatter_words(found.main_scatters(place))
-    texts = [scatter_words(found.main_scatters(each)) for each in (0, place)]
+        return scatter_words(comparison.main_scatters(place))
+    texts = [scatter_words(comparison.main_scatters(side_place)) for side_place in (0, place)]
     named = zip(sides, texts, strict=True)
     return joined(*(_("On {machine}: {sentence}", machine=side.machine, sentence=text) for side, text in named if text))
 
 
-def _seen(message: str, scatters: Mapping[str, RunScatter], n_all: int) -> str:
+def _history_sentence(message: str, scatters: Mapping[str, RunScatter], n_all: int) -> str:
     if not scatters:
         return ""
     return _(
@@ -102,7 +104,7 @@ def _seen(message: str, scatters: Mapping[str, RunScatter], n_all: int) -> str:
     )
 
 
-def _assumed(message: str, deviations: Mapping[str, float | None], n_all: int) -> str:
+def _assumption_sentence(message: str, deviations: Mapping[str, float | None], n_all: int) -> str:
     return _(message, figures=_figures(deviations, n_all)) if deviations else ""
 
 

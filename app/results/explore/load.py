@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sqlmodel import Session
 
 from app.core.samples import Workload
-from app.db.configs import Described
+from app.db.configs import ConfigDescription
 from app.db.continuation import snapshot_of
 from app.results.ceiling import CeilingRequest, decode_ceilings
 from app.results.explore import observations as store
@@ -73,7 +73,7 @@ def _contexts(
     needs = {field.needs for field in used}
     frozen_configs = {group_key.config_id: inventory.configs[group_key.config_id] for group_key in group_keys}
     described = {
-        config_id: Described(
+        config_id: ConfigDescription(
             inventory.server_title(frozen.server),
             snapshot_of(frozen.config, frozen.model),
             frozen_fingerprint=frozen.config.fingerprint,

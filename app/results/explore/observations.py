@@ -130,7 +130,7 @@ class Inventory(NamedTuple):
         return tuple(dict.fromkeys([*run_labels, *self.configs[group_key.config_id].config.labels]))
 
 
-@cached_query(2)
+@cached_query(maxsize=2)
 def load_inventory(session: Session) -> Inventory:
     configs = session.execute(
         select(Config, Model, col(Server.slug))
@@ -170,7 +170,7 @@ class MeasuredPoint(NamedTuple):
     workload: Workload
 
 
-@cached_query(2)
+@cached_query(maxsize=2)
 def measured_points(session: Session) -> set[MeasuredPoint]:
     """What the newest run of each configuration and suite version measured: about all there is, in one quick query."""
     newest = select(func.max(col(Run.id))).where(*_EXPLORABLE_RUNS).group_by(col(Run.config_id), col(Run.suite_sha256))

@@ -5,13 +5,13 @@ from functools import cache
 
 from app.core.config_settings import SETTINGS, Setting, ordered_setting_keys, setting_title
 from app.core.i18n import _
-from app.db.configs import Described
+from app.db.configs import ConfigDescription
 from app.results.fields.configuration import CONFIGURATION_FIELDS, setting_field
 from app.results.fields.field import Field, RunContext
 from app.results.fields.run import RUN_FIELDS
 
 
-def series_titles(configs: Iterable[Described]) -> dict[str, str]:
+def series_titles(configs: Iterable[ConfigDescription]) -> dict[str, str]:
     """The title of each field that series can be made by, by series key, in the reader's language.
 
     Settings are those that one of `configs` states.
@@ -26,7 +26,9 @@ def filtered_series_keys() -> set[str]:
     return {key for key, field in _fixed_fields().items() if field.filter}
 
 
-def series_context(config: Described, engine_titles: Mapping[str, str], run_labels: Iterable[str] = ()) -> RunContext:
+def series_context(
+    config: ConfigDescription, engine_titles: Mapping[str, str], run_labels: Iterable[str] = ()
+) -> RunContext:
     """What the fields of series are read from; labels are those of the configuration and of the run."""
     snapshot = config.snapshot
     return RunContext(

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from app.metrics.summary import t_quantile
 from app.results.history.levels import choose, relative_times
+from app.stats.student import t_quantile
 from app.stats.verdict import SAME_WITHIN
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -99,7 +99,7 @@ class _Splits(NamedTuple):
     def of(cls, starts: Sequence[int] | Places, length: int) -> "_Splits":
         """Every split, of intervals of one length, whose sides are levels."""
         start, offset = np.atleast_2d(starts).T, np.arange(MIN_RUNS, length - MIN_RUNS + 1)
-        return cls(*(each.ravel() for each in np.broadcast_arrays(start, start + offset, start + length)))
+        return cls(*(axis.ravel() for axis in np.broadcast_arrays(start, start + offset, start + length)))
 
 
 class _Compared(NamedTuple):
@@ -188,7 +188,7 @@ class _Series:
 
     def __init__(self, levels: Floats, variances: Floats) -> None:
         self._sum, self._square, self._within = (
-            np.concatenate(([0.0], np.cumsum(each))) for each in (levels, levels * levels, variances)
+            np.concatenate(([0.0], np.cumsum(column))) for column in (levels, levels * levels, variances)
         )
 
     def compare(self, splits: _Splits) -> _Compared:
@@ -216,10 +216,10 @@ def _without_lone_runs(levels: Floats) -> Floats:
 
 def _variances(deviations: ArrayLike | Sequence[float | None], counts: ArrayLike) -> Floats:
     """Of each run's mean; one that is unknown is as the others are."""
-    known = np.array(deviations, dtype=float) ** 2 / np.array(counts, dtype=float).clip(1)
-    is_known = np.isfinite(known)
-    usual = known[is_known].mean() if is_known.any() else 0.0
-    return np.where(is_known, known, usual)
+    variances = np.array(deviations, dtype=float) ** 2 / np.array(counts, dtype=float).clip(1)
+    is_known = np.isfinite(variances)
+    usual = variances[is_known].mean() if is_known.any() else 0.0
+    return np.where(is_known, variances, usual)
 
 
 def _splits(count: int) -> _Splits:
@@ -234,12 +234,12 @@ def _splits(count: int) -> _Splits:
 
 def _cuts(z: Floats, splits: _Splits, clear: float) -> list[int]:
     """The clearest split, then the clearest of those whose interval it does not cut, and so on."""
-    found = []
+    cuts = []
     while z[best := int(np.argmax(z))] >= clear:
         cut = int(splits.cut[best])
-        found.append(cut)
+        cuts.append(cut)
         z = np.where((splits.start < cut) & (cut < splits.end), 0.0, z)
-    return sorted(found)
+    return sorted(cuts)
 
 
 def _settled(series: _Series, bounds: list[int], clear: float) -> list[int]:
@@ -259,7 +259,7 @@ def _settled(series: _Series, bounds: list[int], clear: float) -> list[int]:
 
 def _point(series: _Series, split: _Splits, looked_at: int, widening: float) -> ChangePoint:
     """`widening`: by how much autocorrelation makes the error larger."""
-    difference, error, z = (float(each[0]) for each in series.compare(split))
+    difference, error, z = (float(column[0]) for column in series.compare(split))
     half = t_quantile(int(split.end[0] - split.start[0]) - 2) * error * widening
     return ChangePoint(
         index=int(split.cut[0]),

@@ -72,24 +72,30 @@ def shifts(
 
     Metrics that shift at the same run, or one run apart, shift together: at the run where it is clearest.
     """
-    found = [shift for places in points.stretches(hardware or {}) for shift in _of_stretch(points, places, metrics)]
-    return sorted(found, key=lambda shift: shift.at)
+    all_shifts = [
+        shift for places in points.segments(hardware or {}) for shift in _segment_shifts(points, places, metrics)
+    ]
+    return sorted(all_shifts, key=lambda shift: shift.at)
 
 
 def drifts(
     points: "HistoryTable", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
 ) -> list[SeriesDrift]:
     """Of points that have readings of so many metrics; in order of their last runs."""
-    series = [each for places in points.stretches(hardware or {}) if (each := _drift(points, places, metrics))]
-    return sorted(series, key=lambda each: each.until)
+    series = [drift for places in points.segments(hardware or {}) if (drift := _drift(points, places, metrics))]
+    return sorted(series, key=lambda drift: drift.until)
 
 
 def _drift(points: "HistoryTable", places: "Places", metrics: int) -> SeriesDrift | None:
     developments = [_development(points, places, place) for place in range(metrics)]
     drifting = tuple(
-        MetricDrift(place, found.drift, points.started_at(places[known[-1]]) - points.started_at(places[known[0]]))
-        for place, (known, found) in enumerate(developments)
-        if found.drift
+        MetricDrift(
+            place,
+            development.drift,
+            points.started_at(places[with_value[-1]]) - points.started_at(places[with_value[0]]),
+        )
+        for place, (with_value, development) in enumerate(developments)
+        if development.drift
     )
     if not drifting:
         return None
@@ -97,7 +103,7 @@ def _drift(points: "HistoryTable", places: "Places", metrics: int) -> SeriesDrif
     return SeriesDrift(first.config_id, first.started_at, last.started_at, first.public_id, last.public_id, drifting)
 
 
-class _Seen(NamedTuple):
+class _SegmentShift(NamedTuple):
     """A shift of one metric, by the places of runs in their stretch."""
 
     after: int
@@ -105,41 +111,42 @@ class _Seen(NamedTuple):
     shift: MetricShift
 
 
-def _of_stretch(points: "HistoryTable", places: "Places", metrics: int) -> list[Shift]:
-    seen = sorted(
-        (each for place in range(metrics) for each in _of_metric(points, places, place)),
-        key=lambda each: each.after,
+def _segment_shifts(points: "HistoryTable", places: "Places", metrics: int) -> list[Shift]:
+    candidates = sorted(
+        (candidate for place in range(metrics) for candidate in _metric_shifts(points, places, place)),
+        key=lambda candidate: candidate.after,
     )
-    groups: list[list[_Seen]] = []
-    for each in seen:
-        together = groups[-1] if groups else []
-        is_new = all(other.shift.place != each.shift.place for other in together)
-        if together and is_new and each.after - together[0].after <= 1:
-            together.append(each)
+    groups: list[list[_SegmentShift]] = []
+    for candidate in candidates:
+        latest = groups[-1] if groups else []
+        is_new_metric = all(grouped.shift.place != candidate.shift.place for grouped in latest)
+        if latest and is_new_metric and candidate.after - latest[0].after <= 1:
+            latest.append(candidate)
         else:
-            groups.append([each])
-    found = []
+            groups.append([candidate])
+    shifts = []
     for number, group in enumerate(groups, 1):
-        later = {each.shift.place for other in groups[number:] for each in other}
-        clearest = min(group, key=lambda each: each.shift.point.chance)
+        shifted_later = {candidate.shift.place for later_group in groups[number:] for candidate in later_group}
+        clearest = min(group, key=lambda candidate: candidate.shift.point.chance)
         first = points[places[clearest.after]]
-        found.append(
+        shifts.append(
             Shift(
                 config_id=first.config_id,
                 at=first.started_at,
                 before=points.public_id(places[clearest.before]),
                 after=first.public_id,
-                metrics=tuple(sorted((each.shift for each in group), key=lambda shift: shift.place)),
-                still_holds=later.isdisjoint(each.shift.place for each in group),
+                metrics=tuple(sorted((candidate.shift for candidate in group), key=lambda shift: shift.place)),
+                still_holds=shifted_later.isdisjoint(candidate.shift.place for candidate in group),
             )
         )
-    return found
+    return shifts
 
 
-def _of_metric(points: "HistoryTable", places: "Places", place: int) -> list[_Seen]:
-    known, found = _development(points, places, place)
+def _metric_shifts(points: "HistoryTable", places: "Places", place: int) -> list[_SegmentShift]:
+    with_value, development = _development(points, places, place)
     return [
-        _Seen(int(known[point.index]), int(known[point.index - 1]), MetricShift(place, point)) for point in found.points
+        _SegmentShift(int(with_value[point.index]), int(with_value[point.index - 1]), MetricShift(place, point))
+        for point in development.points
     ]
 
 
@@ -149,9 +156,11 @@ def _development(points: "HistoryTable", places: "Places", place: int) -> "tuple
     Deviations are those of logarithms: relative ones.
     """
     value, deviation, count = (column[places] for column in points.readings[3 * place : 3 * place + 3])
-    known = (value > 0).nonzero()[0]
-    days = points.at_us[places[known]] / _DAY_US
-    return known, _cached(_Series(value[known], deviation[known] / value[known], count[known], days))
+    with_value = (value > 0).nonzero()[0]
+    days = points.at_us[places[with_value]] / _DAY_US
+    return with_value, _cached(
+        _Series(value[with_value], deviation[with_value] / value[with_value], count[with_value], days)
+    )
 
 
 class _Series:
@@ -193,23 +202,25 @@ def moved(shift: MetricShift, metric: Metric) -> str:
     return f"{lower_first(metric.title)} {format_percent(shift.point.change)}"
 
 
-def words(shift: Shift, metrics: Sequence[Metric]) -> str:
+def shift_words(shift: Shift, metrics: Sequence[Metric]) -> str:
     """Such as "decode −11 % since 20 November 2026, same configuration"; `metrics` as the points have readings of."""
-    found = ", ".join(moved(each, metrics[each.place]) for each in shift.metrics)
-    return _("{found} since {at}, same configuration", found=found, at=format_date(shift.at))
+    moves = ", ".join(moved(metric_shift, metrics[metric_shift.place]) for metric_shift in shift.metrics)
+    return _("{found} since {at}, same configuration", found=moves, at=format_date(shift.at))
 
 
 def rate(drift: MetricDrift) -> str:
     """Such as "−1.2 % a month"."""
-    unit, message = next((each for each in _RATES if drift.lasted >= each[0]), _RATES[-1])
+    unit, message = next((candidate for candidate in _RATES if drift.lasted >= candidate[0]), _RATES[-1])
     return _(message, change=format_percent(drift.drift.ratio ** (unit / drift.lasted) - 1))
 
 
 def drift_words(series: SeriesDrift, metrics: Sequence[Metric]) -> str:
     """Such as "decode has been drifting by −1.2 % a month since 3 March 2026, same configuration"."""
-    first, *others = ({"metric": lower_first(metrics[each.place].title), "rate": rate(each)} for each in series.metrics)
+    first, *more = (
+        {"metric": lower_first(metrics[drift.place].title), "rate": rate(drift)} for drift in series.metrics
+    )
     clauses = [
         _("{metric} has been drifting by {rate}", **first),
-        *(_("{metric} by {rate}", **each) for each in others),
+        *(_("{metric} by {rate}", **clause) for clause in more),
     ]
     return _("{found} since {at}, same configuration", found=enumerated(clauses), at=format_date(series.since))

@@ -28,25 +28,25 @@ def history(
     return _history(session, where, tuple(metrics), None if config_ids is None else tuple(config_ids))
 
 
-@cached_query(2)
+@cached_query(maxsize=2)
 def _history(
     session: Session, where: RunFilter, metrics: tuple[str, ...], config_ids: tuple[int, ...] | None
 ) -> tuple["HistoryTable", int]:
-    wanted = conditions(where)
+    filters = conditions(where)
     if config_ids is not None:
-        wanted.append(col(Run.config_id).in_(config_ids))
-    counted = select(func.count(col(Run.id))).where(*DONE, ~NOT_HIDDEN, *wanted)
-    hidden: int = session.execute(counted).scalar_one()
+        filters.append(col(Run.config_id).in_(config_ids))
+    hidden_query = select(func.count(col(Run.id))).where(*DONE, ~NOT_HIDDEN, *filters)
+    hidden = session.exec(hidden_query).one()
     everything = RunFilter(suite=where.suite), metrics, None
-    wide = None if (where, metrics, config_ids) == everything else _history.known(session, *everything)
+    wide = None if (where, metrics, config_ids) == everything else _history.peek(session, *everything)
     if wide is None:
-        return _read(session, _points(metrics).where(NOT_HIDDEN, *wanted), metrics), hidden
+        return _read(session, _points(metrics).where(NOT_HIDDEN, *filters), metrics), hidden
     # a choice on an open history: which runs is asked in a fraction of the time that their measurements take
-    chosen = session.execute(select(Run.public_id).where(*DONE, NOT_HIDDEN, *wanted)).scalars()
+    chosen = session.exec(select(Run.public_id).where(*DONE, NOT_HIDDEN, *filters))
     return wide[0].take(wide[0].with_public_ids(chosen)), hidden
 
 
-@cached_query(2)
+@cached_query(maxsize=2)
 def newest(session: Session, per_series: int, metrics: Sequence[str] = HEADLINE_METRICS) -> "HistoryTable":
     """The newest runs that count of each configuration and suite, on servers that are in use, in order of time."""
     age = func.row_number().over(
@@ -73,7 +73,7 @@ def _points(metrics: Sequence[str]) -> Any:
             Run.server_id,
             Run.suite_sha256,
             cast(col(Run.labels), Text),
-            *(column for each in tables for column in (each.value, each.standard_deviation, each.sample_count)),
+            *(column for table in tables for column in (table.value, table.standard_deviation, table.sample_count)),
         )
         .select_from(Run)
         .where(*DONE)
@@ -93,5 +93,5 @@ def _read(session: Session, query: Any, metrics: Sequence[str]) -> "HistoryTable
     from app.results.history.table import HistoryTable  # loads numpy: not at start
 
     session.flush()  # which a connection does not do by itself
-    found = session.connection().execute(query)
-    return HistoryTable.of_rows(found.partitions(1000), 3 * len(metrics))
+    rows = session.connection().execute(query)
+    return HistoryTable.of_rows(rows.partitions(1000), 3 * len(metrics))

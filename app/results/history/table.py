@@ -52,7 +52,7 @@ class Spread(NamedTuple):
     highs: list[float]
 
 
-class _Words:
+class _TextCodes:
     """Texts of which most are equal: each once, and for each row which one it is."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class HistoryTable:
 
         Moments are in UTC: datetimes, or texts as SQLite stores them.
         """
-        prompts, labels = _Words(), _Words()
+        prompts, labels = _TextCodes(), _TextCodes()
         texts, numbers, floats = (_column(dtype) for dtype in ("S16", np.int32, float))
         makes = [texts, _microseconds, numbers, numbers, prompts.codes, labels.codes, *[floats] * readings]
         gathered = [bytearray() for _ in makes]  # grow where they are: arrays of each block would leave holes behind
@@ -127,8 +127,8 @@ class HistoryTable:
         return (self[place] for place in range(len(self)))
 
     def public_id(self, place: int) -> str:
-        found: bytes = self._ids[place]
-        return found.decode()
+        raw: bytes = self._ids[place]
+        return raw.decode()
 
     def started_at(self, place: int) -> datetime:
         return _EPOCH + int(self.at_us[place]) * _MICROSECOND
@@ -140,12 +140,12 @@ class HistoryTable:
     # --- columns ---
 
     def public_ids(self, places: Sequence[int] | Places) -> list[str]:
-        return [each.decode() for each in self._ids[places].tolist()]
+        return [raw.decode() for raw in self._ids[places].tolist()]
 
     def stamps(self, places: Sequence[int] | Places) -> list[str]:
         """When they started, in UTC to the second: `2026-11-20 12:00:00`."""
         seconds = (self.at_us[places] // 1_000_000).astype("datetime64[s]")
-        return [each.isoformat(" ") for each in seconds.tolist()]
+        return [moment.isoformat(" ") for moment in seconds.tolist()]
 
     def values(self, metric: int) -> Numbers:
         return self.readings[3 * metric]
@@ -165,26 +165,30 @@ class HistoryTable:
         return set(np.unique(self.config_ids).tolist())
 
     def with_public_ids(self, public_ids: Iterable[str]) -> Places:
-        return np.flatnonzero(np.isin(self._ids, np.array([each.encode() for each in public_ids], dtype="S16")))
+        return np.flatnonzero(
+            np.isin(self._ids, np.array([public_id.encode() for public_id in public_ids], dtype="S16"))
+        )
 
     # --- together ---
 
-    def stretches(self, hardware: Mapping[int, Sequence[HardwareChange]], *, by_labels: bool = False) -> list[Places]:
+    def segments(self, hardware: Mapping[int, Sequence[HardwareChange]], *, by_labels: bool = False) -> list[Places]:
         """Apart by what no level or line may cross: configuration, prompt and hardware, and labels if that is wanted.
 
         `hardware` by server, its changes in order of time. Each stretch is in order of time, and they are in the order
         of their first runs.
         """
-        apart = [self.config_ids, self._prompts, self.spells(hardware)]
-        return _together([*apart, self._labels] if by_labels else apart)
+        columns = [self.config_ids, self._prompts, self.hardware_epoch(hardware)]
+        return _group_places([*columns, self._labels] if by_labels else columns)
 
-    def spells(self, hardware: Mapping[int, Sequence[HardwareChange]]) -> Codes:
+    def hardware_epoch(self, hardware: Mapping[int, Sequence[HardwareChange]]) -> Codes:
         """For each run, how many of its server's changes had come when it started."""
-        found = np.zeros(len(self), dtype=np.int64)
+        epochs = np.zeros(len(self), dtype=np.int64)
         for server_id, changes in hardware.items():
-            here = np.flatnonzero(self.server_ids == server_id)
-            found[here] = np.searchsorted([microseconds(each.at) for each in changes], self.at_us[here], side="right")
-        return found
+            of_server = np.flatnonzero(self.server_ids == server_id)
+            epochs[of_server] = np.searchsorted(
+                [microseconds(change.at) for change in changes], self.at_us[of_server], side="right"
+            )
+        return epochs
 
     def spread(self, metric: int, places: Places, limit: int) -> Spread | None:
         """In at most so many steps, each of neighbours; None unless every run says how far its samples spread."""
@@ -210,20 +214,20 @@ class HistoryTable:
         before, after = order[:-1][is_same], order[1:][is_same]
         pairs = np.stack([self.config_ids[before], self.config_ids[after]])
         kinds, of_kind = np.unique(pairs, axis=1, return_inverse=True)  # thousands of steps are of a few kinds
-        wanted = np.array([old != new and is_step(old, new) for old, new in kinds.T.tolist()], dtype=bool)
-        spells = self.spells(hardware)
-        places = np.flatnonzero(wanted[of_kind.ravel()] | (spells[before] != spells[after]))
+        is_kind_step = np.array([old != new and is_step(old, new) for old, new in kinds.T.tolist()], dtype=bool)
+        epochs = self.hardware_epoch(hardware)
+        places = np.flatnonzero(is_kind_step[of_kind.ravel()] | (epochs[before] != epochs[after]))
         places = places[np.argsort(after[places])]
         return list(zip(before[places].tolist(), after[places].tolist(), strict=True))
 
 
-def _together(apart: Sequence[Codes]) -> list[Places]:
+def _group_places(columns: Sequence[Codes]) -> list[Places]:
     """The places at which all columns agree, each group in order, groups in the order of their first places."""
-    if not len(apart[0]):
+    if not len(columns[0]):
         return []
-    order = np.lexsort(apart[::-1])  # stable: places of a group stay in order
+    order = np.lexsort(columns[::-1])  # stable: places of a group stay in order
     is_new = np.zeros(len(order), dtype=bool)
-    for column in apart:
+    for column in columns:
         sorted_ = column[order]
         is_new[1:] |= sorted_[1:] != sorted_[:-1]
     return sorted(np.split(order, np.flatnonzero(is_new)), key=lambda group: int(group[0]))
@@ -245,4 +249,4 @@ def _column(dtype: Any) -> Callable[[Sequence[Any]], Column]:
 def _microseconds(moments: Sequence[Any]) -> Codes:
     if moments and isinstance(moments[0], str):
         return np.array(moments, dtype="datetime64[us]").astype(np.int64)
-    return np.array([microseconds(each) for each in moments], dtype=np.int64)
+    return np.array([microseconds(moment) for moment in moments], dtype=np.int64)

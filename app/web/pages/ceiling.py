@@ -67,7 +67,7 @@ def _page(
         error=error,
         is_example=is_example,
         device_names=known_devices.names,
-        models=[model for model in measured if model.told and model.told.geometry.weights],
+        models=[model for model in measured if model.geometry_record and model.geometry_record.geometry.weights],
         quantizations=list(USUAL_BITS),
         kv=kv,
         kv_types=list(dict.fromkeys((*KV_BITS, kv))),

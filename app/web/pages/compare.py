@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app import charts
 from app.db import baselines
-from app.db.runs import MOST_RUNS, circumstances_of
+from app.db.runs import MAX_QUEUED_AT_ONCE, runs_by_id
 from app.db.tables import now
 from app.metrics.base import SOURCES
 from app.results.compare import Comparison, compare
@@ -61,10 +61,8 @@ def _address(request: Request, *names: str) -> str:
 def _by_age(session: Session, names: Sequence[str], base: str) -> list[str]:
     """`base` first, then the oldest first, so that later runs are compared with earlier ones."""
     ids = {name: name.removeprefix(CONFIG) for name in names}
-    circumstances = circumstances_of(session, set(ids.values()) - set(WORDS))
-    queued_at = {
-        name: circumstances[public_id].run.queued_at for name, public_id in ids.items() if public_id in circumstances
-    }
+    runs = runs_by_id(session, set(ids.values()) - set(WORDS))
+    queued_at = {name: runs[public_id].queued_at for name, public_id in ids.items() if public_id in runs}
     return sorted(names, key=lambda name: (name != base, queued_at.get(name, now())))
 
 
@@ -99,7 +97,7 @@ def _comparison(request: Request, session: Session, names: Sequence[str], compar
         main_ratios={pair.place: comparison.main_ratios(pair.place) for pair in comparison.pairs},
         settling=settling_runs(session, comparison),
         wholes={pair.place: _config_comparison(request, comparison, pair.place) for pair in comparison.pairs},
-        most_runs=MOST_RUNS,
+        most_runs=MAX_QUEUED_AT_ONCE,
         most_named=MAX_NAMED_SETTINGS,
         scatters={pair.place: pair_scatter_words(comparison, pair.place) for pair in comparison.pairs},
         forest=charts.forest(comparison),
@@ -144,7 +142,7 @@ def _picker(
     can_be_compared = replace(where, status="done", hidden="without")
     rows, total = list_runs(session, can_be_compared, page=1, per_page=MAX_OFFERED)
     ids = {name: name.removeprefix(CONFIG) for name in names if name.removeprefix(CONFIG) not in WORDS}
-    chosen = circumstances_of(session, set(ids.values())) if ids else {}
+    chosen = runs_by_id(session, set(ids.values())) if ids else {}
     return render(
         request,
         "compare_pick.html",

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from app import charts
 from app.core.errors import BadInput
 from app.db import configs
-from app.db.configs import Described
+from app.db.configs import ConfigDescription
 from app.metrics import metrics
 from app.results import hardware
 from app.results.ceiling import config_ceilings
@@ -38,16 +38,16 @@ def show_history(
 ) -> Response:
     """The history of one suite, since speeds at different prompt lengths are not comparable."""
     choices = filter_choices(session)
-    described = configs.describe(session)
+    config_by_id = configs.describe(session)
     where, problems = RunFilter.parse_leniently(request.query_params)
-    where = replace(where, suite=where.suite or _usual(choices["suite"]))
+    where = replace(where, suite=where.suite or _default_suite(choices["suite"]))
     error, figure, hidden = None, None, 0
     try:
         if problems:
             raise BadInput(problems[0])
         narrowed = tuple(FieldFilter.read(text) for text in only if text)
-        view = HistoryView(where, metric, parse_grouping(by, described), narrowed)
-        figure, hidden = _draw(request, session, view, described)
+        view = HistoryView(where, metric, parse_grouping(by, config_by_id), narrowed)
+        figure, hidden = _history_figure(request, session, view, config_by_id)
     except BadInput as bad_input:
         view, error = HistoryView(where), bad_input
     response = render(
@@ -60,8 +60,8 @@ def show_history(
         hidden=hidden,
         choices=choices,
         metrics=metrics(),
-        groupings=groupings(described),
-        values=filterable_values(described, engine_titles()),
+        groupings=groupings(config_by_id),
+        values=filterable_values(config_by_id, engine_titles()),
         is_filtered=bool(request.query_params),
     )
     if not error:  # the address of what is shown, for whom scripts do the choosing
@@ -69,21 +69,21 @@ def show_history(
     return response
 
 
-def _draw(
-    request: Request, session: Session, view: HistoryView, described: Mapping[int, Described]
+def _history_figure(
+    request: Request, session: Session, view: HistoryView, config_by_id: Mapping[int, ConfigDescription]
 ) -> tuple[charts.Figure | None, int]:
     """The figure, None without data, and the number of hidden runs it leaves out."""
     from app.results.history.level_shifts import drifts, shifts  # loads numpy: not at start
 
     shown = view.metrics
-    ids = view.config_ids(described, engine_titles())
+    ids = view.config_ids(config_by_id, engine_titles())
     points, hidden = history(session, view.where, [metric.key for metric in shown], ids)
     path = path_for(request, "history")
     run_path = path_for(request, "run", public_id="0").removesuffix("0")  # once, not for thousands of points
     changes = hardware.timelines(session).all_changes()
     figure = charts.history(
         points,
-        described,
+        config_by_id,
         shown,
         run_link=lambda public_id: run_path + public_id,
         by=view.by,
@@ -101,6 +101,6 @@ def _draw(
     return figure, hidden
 
 
-def _usual(suites: Sequence[tuple[str, str]]) -> str | None:
+def _default_suite(suites: Sequence[tuple[str, str]]) -> str | None:
     keys = [key for key, _ in suites]
     return DEFAULT_SUITE if DEFAULT_SUITE in keys or not keys else keys[0]

@@ -26,7 +26,7 @@ def list_machines(request: Request, session: ReadSession) -> Response:
         machines=active,
         archived=machines.list_machines(session, archived=True),
         server_counts=servers.counts_by_machine(session),
-        is_here_known=any(machines.is_here(machine) for machine in active),
+        is_here_known=any(machines.is_local_machine(machine) for machine in active),
     )
 
 
@@ -67,9 +67,9 @@ def show_machine(
         "machine.html",
         machine=machine,
         devices=machines.devices(session, machine),
-        is_here=machines.is_here(machine),
+        is_here=machines.is_local_machine(machine),
         probe=measuring.latest_probe(database, settings, machine),
-        measured=bandwidth.counting(session, machine),
+        measured=bandwidth.effective_probe(session, machine),
         servers=servers.list_servers(session, machine_id=machine.id),
         archived_servers=servers.list_servers(session, archived=True, machine_id=machine.id),
         rows=latest_per_config(session, RunFilter(machine=slug)),
@@ -83,9 +83,11 @@ def edit_machine(request: Request, database: DatabaseDep, slug: str, detect: boo
     """With `detect`, what this machine tells of itself stands in the form; saving takes it over."""
     with database.read() as session:
         machine = machines.machine(session, slug)
-    if detect and machines.is_here(machine):
+    if detect and machines.is_local_machine(machine):
         return _detected(request, database, machine)
-    return _form(request, database, machine_form.initial_form(machine, machines.is_here(machine)), machine=machine)
+    return _form(
+        request, database, machine_form.initial_form(machine, machines.is_local_machine(machine)), machine=machine
+    )
 
 
 @router.post("/machines/{slug}", name="save_machine")

@@ -97,7 +97,9 @@ def _page(
     error: BadInput | None = None,
 ) -> Response:
     model = models.model(session, model_id)
-    geometry = model.told.geometry if model.told and model.told.geometry.weights else None
+    geometry = (
+        model.geometry_record.geometry if model.geometry_record and model.geometry_record.geometry.weights else None
+    )
     return render(
         request,
         "model.html",
@@ -117,7 +119,7 @@ def _page(
 
 
 def _model_row(model: KnownModel) -> ModelRow:
-    geometry = model.told.geometry if model.told else None
+    geometry = model.geometry_record.geometry if model.geometry_record else None
     read = step(geometry) if geometry else None
     return ModelRow(model, read.weight_bytes if read else None, kv_bytes_per_token(geometry) if geometry else None)
 

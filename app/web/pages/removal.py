@@ -68,7 +68,7 @@ def confirm_delete_run(request: Request, session: ReadSession, public_id: str) -
     run = runs.run(session, public_id)
     if run.status not in ENDED_STATES:
         raise Conflict(_("The run waits or is being measured: cancel it first."))
-    losses = removal.goes_with_run(session, public_id)
+    losses = removal.run_deletion_summary(session, public_id)
     return _confirm_delete(
         request, "run", _("run {public_id}", public_id=public_id), losses, "delete_run", public_id=public_id
     )
@@ -85,7 +85,7 @@ def confirm_delete_server(request: Request, session: ReadSession, slug: str) -> 
     server = servers.server(session, slug)
     removal.refuse_in_use(server)
     return _confirm_delete(
-        request, "server", server.name, removal.goes_with_server(session, slug), "delete_server", slug=slug
+        request, "server", server.name, removal.server_deletion_summary(session, slug), "delete_server", slug=slug
     )
 
 
@@ -100,7 +100,7 @@ def confirm_delete_machine(request: Request, session: ReadSession, slug: str) ->
     machine = machines.machine(session, slug)
     removal.refuse_in_use(machine)
     return _confirm_delete(
-        request, "machine", machine.name, removal.goes_with_machine(session, slug), "delete_machine", slug=slug
+        request, "machine", machine.name, removal.machine_deletion_summary(session, slug), "delete_machine", slug=slug
     )
 
 
@@ -111,7 +111,7 @@ def delete_machine(request: Request, session: WriteSession, slug: str) -> Respon
 
 
 def _confirm_delete(
-    request: Request, kind: str, name: str, losses: removal.Goes, route: str, **path_params: str
+    request: Request, kind: str, name: str, losses: removal.DeletionSummary, route: str, **path_params: str
 ) -> Response:
     """`kind` is run, server or machine: also the name of the page that shows it."""
     return render(

@@ -11,7 +11,7 @@ from app.core.config_settings import SETTINGS
 from app.core.errors import RoofmarkError
 from app.core.i18n import _
 from app.db import servers, suites
-from app.db.runs import MAX_NOTE_CHARS, MOST_RUNS
+from app.db.runs import MAX_NOTE_CHARS, MAX_QUEUED_AT_ONCE
 from app.db.tables import Server
 from app.results import run_list
 from app.results.compare import standings
@@ -134,7 +134,7 @@ def _form(
         servers=all_servers,
         chosen=chosen,
         suites=offered,
-        most_runs=MOST_RUNS,
+        most_runs=MAX_QUEUED_AT_ONCE,
         **_checks(runner, chosen, form.get("suite")),
     )
 

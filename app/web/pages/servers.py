@@ -99,7 +99,7 @@ def show_server(request: Request, session: ReadSession, slug: str, unreached: bo
 def _page(
     request: Request, session: Session, slug: str, *, unreached: bool = False, error: RoofmarkError | None = None
 ) -> Response:
-    server, machine = servers.server_with_machine(session, slug)
+    server = servers.server(session, slug)
     rows, total = list_runs(session, RunFilter(server=slug), per_page=LATEST_RUNS)
     return render(
         request,
@@ -107,7 +107,7 @@ def _page(
         status=error.http_status if error else 200,
         error=error,
         server=server,
-        machine=machine,
+        machine=server.machine,
         rows=rows,
         total=total,
         usual_suite=suites.DEFAULT_SUITE,
@@ -118,8 +118,9 @@ def _page(
 @router.get("/servers/{slug}/edit", name="edit_server")
 def edit_server(request: Request, database: DatabaseDep, slug: str) -> Response:
     with database.read() as session:
-        server, machine = servers.server_with_machine(session, slug)
-    return _form(request, database, server_form.initial_form(server, machine), server=server)
+        server = servers.server(session, slug)
+        form = server_form.initial_form(server, server.machine)
+    return _form(request, database, form, server=server)
 
 
 @router.post("/servers/{slug}", name="save_server")
@@ -265,7 +266,7 @@ def _form(
 
     with database.read() as session:
         all_machines = machines.list_machines(session)
-        is_here_known = machines.here(session) is not None
+        is_here_known = machines.local_machine(session) is not None
     stored_facts = _facts_json(facts) if facts else (server.facts if server else {})
     context = {
         "form": form,

@@ -10,7 +10,7 @@ from app.core.i18n import N_, _
 from app.core.samples import Sample, Workload
 from app.db import devices
 from app.db.annotations import REASONS
-from app.db.runs import MOST_RUNS
+from app.db.runs import MAX_QUEUED_AT_ONCE
 from app.db.tables import Config, Machine, Model, Run, Server
 from app.metrics import FLAGS
 from app.metrics.token_counts import token_counts_of
@@ -50,7 +50,7 @@ class Head:
     """The run that it is compared with by one click."""
     again: Mapping[str, str] | None
     """Fields of the form that measures the same again; None while it cannot."""
-    most_runs: int = MOST_RUNS
+    most_runs: int = MAX_QUEUED_AT_ONCE
 
     @property
     def name(self) -> str:
