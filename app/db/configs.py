@@ -12,9 +12,8 @@ from app.core.config_settings import IDENTITY_SETTINGS
 from app.core.configuration import Snapshot, distinguishing_settings
 from app.core.errors import NotFound
 from app.core.i18n import N_, _
-from app.db.continuation import continued_by, snapshot_of
 from app.db.query_cache import cached_query
-from app.db.tables import FULL_GEOMETRY, Config, Machine, Model, Server
+from app.db.tables import FULL_GEOMETRY, Config, Machine, Model, Run, SampleRow, Server
 
 
 def freeze(
@@ -32,7 +31,7 @@ def freeze(
     """
     fingerprint = snapshot.fingerprint
     same_fingerprint = select(Config).where(Config.server_id == server_id, Config.fingerprint == fingerprint)
-    frozen = session.exec(same_fingerprint).first() or continued_by(session, server_id, snapshot, namesakes)
+    frozen = session.exec(same_fingerprint).first() or _continued_config(session, server_id, snapshot, namesakes)
     if frozen is not None:
         _learn(session, frozen, snapshot, geometry, source)
     else:
@@ -50,6 +49,17 @@ def freeze(
         session.add(frozen)
         session.flush()
     return frozen
+
+
+def snapshot_of(config: Config, model: Model) -> Snapshot:
+    return Snapshot(
+        engine=config.engine,
+        engine_version=config.engine_version,
+        model=model.name,
+        quantization=model.quantization or None,
+        settings=config.settings,
+        labels=config.labels,
+    )
 
 
 def with_model_id(snapshot: Snapshot, identifier: str) -> Snapshot:
@@ -91,6 +101,72 @@ def _model(session: Session, snapshot: Snapshot, geometry: Mapping[str, Any], so
         session.add(model)
         session.flush()
     return model
+
+
+# --- which configuration continues, though less was recorded of its model then ---------------------------------------
+
+
+def _continued_config(
+    session: Session, server_id: int, snapshot: Snapshot, namesakes: Collection[str]
+) -> Config | None:
+    """The newest configuration of the server that differs from `snapshot` in nothing but what it does not say.
+
+    One that does not say which model of the server it was goes on only where that is clear: no other model is shown
+    alike, and none of its runs was asked for, or answered as, another one.
+    """
+    names = {snapshot.model, _last_part(str(snapshot.settings.get("model_id", "")))}
+    query = (
+        select(Config, Model)
+        .join(Model, col(Model.id) == Config.model_id)
+        .where(
+            Config.server_id == server_id,
+            Config.engine == snapshot.engine,
+            Config.engine_version == snapshot.engine_version,
+            col(Model.name).in_(names),
+            Model.quantization == (snapshot.quantization or ""),
+        )
+        .order_by(col(Config.id).desc())
+    )
+    for config, model in session.exec(query).all():
+        if _bare(replace(snapshot_of(config, model), model=snapshot.model)) != _bare(snapshot):
+            continue
+        if any(_contradict(config.settings.get(key), snapshot.settings.get(key)) for key in IDENTITY_SETTINGS):
+            continue
+        if "model_id" in config.settings or (not namesakes and not _was_another(session, config, snapshot)):
+            return config
+    return None
+
+
+def _bare(snapshot: Snapshot) -> Any:
+    settings = {key: value for key, value in snapshot.settings.items() if key not in IDENTITY_SETTINGS}
+    return replace(snapshot, settings=settings, labels=sorted(snapshot.labels))
+
+
+def _contradict(recorded: Any, today: Any) -> bool:
+    return recorded is not None and today is not None and recorded != today
+
+
+def _was_another(session: Session, config: Config, snapshot: Snapshot) -> bool:
+    """Whether one of the configuration's runs was about a model of the same name under another id."""
+    identifier = str(snapshot.settings.get("model_id"))
+    asked = session.exec(select(Run.plan).where(Run.config_id == config.id)).all()
+    answered = select(col(SampleRow.record)["trace"]["model"].as_string()).join(Run, col(Run.id) == SampleRow.run_id)
+    ids = {plan.get("model") for plan in asked}
+    ids |= set(session.exec(answered.where(Run.config_id == config.id).distinct()).all())
+    return any(
+        isinstance(candidate, str)
+        and "/" in candidate
+        and candidate != identifier
+        and _last_part(candidate) == _last_part(identifier)
+        for candidate in ids
+    )
+
+
+def _last_part(identifier: str) -> str:
+    return identifier.rpartition("/")[2]
+
+
+# --- descriptions ----------------------------------------------------------------------------------------------------
 
 
 class ConfigDescription(NamedTuple):

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import joinedload
+from sqlalchemy.sql.base import ExecutableOption
 from sqlmodel import Session, col, func, select, update
 
 from app.core.errors import BadInput, Conflict, NotFound
@@ -82,21 +83,22 @@ def run(session: Session, public_id: str) -> Run:
     return runs_by_id(session, [public_id])[public_id]
 
 
+def related_rows() -> tuple[ExecutableOption, ...]:
+    """Options for `select(Run)`: its machine, server, configuration and model come with it, in the same query."""
+    run, config = cast(Any, Run), cast(Any, Config)  # on a class, a relationship is an attribute to load
+    return (
+        joinedload(run.machine, innerjoin=True),
+        joinedload(run.server, innerjoin=True),
+        joinedload(run.config).joinedload(config.model, innerjoin=True),
+    )
+
+
 def runs_by_id(session: Session, public_ids: Collection[str]) -> dict[str, Run]:
     """Runs by public id, each with its machine, server, configuration and model, in one query.
 
     Raises NotFound when one is missing.
     """
-    run, config = cast(Any, Run), cast(Any, Config)  # on the class, a relationship is an attribute to load
-    query = (
-        select(Run)
-        .where(col(Run.public_id).in_(public_ids))
-        .options(
-            joinedload(run.machine, innerjoin=True),
-            joinedload(run.server, innerjoin=True),
-            joinedload(run.config).joinedload(config.model, innerjoin=True),
-        )
-    )
+    query = select(Run).where(col(Run.public_id).in_(public_ids)).options(*related_rows())
     by_id = {run.public_id: run for run in session.exec(query)}
     missing = next((public_id for public_id in public_ids if public_id not in by_id), None)
     if missing is not None:

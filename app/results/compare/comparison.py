@@ -11,7 +11,7 @@ from app.core.configuration import model_names
 from app.core.errors import BadInput
 from app.core.i18n import _, enumerated
 from app.core.samples import Sample, Workload
-from app.db.continuation import snapshot_of
+from app.db.configs import snapshot_of
 from app.db.machines import MachineDevice, devices
 from app.db.models import all_stated, best_geometry
 from app.db.tables import StatedGeometry
