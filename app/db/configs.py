@@ -52,6 +52,7 @@ def freeze(
 
 
 def snapshot_of(config: Config, model: Model) -> Snapshot:
+    """A stored configuration as the value that is compared and shown."""
     return Snapshot(
         engine=config.engine,
         engine_version=config.engine_version,
@@ -63,6 +64,7 @@ def snapshot_of(config: Config, model: Model) -> Snapshot:
 
 
 def with_model_id(snapshot: Snapshot, identifier: str) -> Snapshot:
+    """The snapshot with the id by which the server knows the model."""
     return replace(snapshot, settings=dict(sorted({**snapshot.settings, "model_id": identifier}.items())))
 
 
@@ -179,7 +181,7 @@ class ConfigDescription(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """As it was frozen: what was learned of its model since is no part of it."""
+        """The fingerprint it was frozen with: what was learned of its model since is no part of it."""
         return self.frozen_fingerprint or self.snapshot.fingerprint
 
 
@@ -222,7 +224,8 @@ def short_config_labels(session: Session, server_slugs: Collection[str]) -> dict
 
 
 def config(session: Session, fingerprint: str, server_slug: str | None = None) -> Config:
-    """By its fingerprint or the beginning of one; without a server the newest that has it. Raises NotFound."""
+    """Find a configuration by its fingerprint or the beginning of one; without a server, the newest. Raises
+    NotFound."""
     query = select(Config).join(Server, col(Server.id) == Config.server_id).order_by(col(Config.id).desc())
     query = query.where(col(Config.fingerprint).startswith(fingerprint, autoescape=True))
     if server_slug:
@@ -236,7 +239,7 @@ def config(session: Session, fingerprint: str, server_slug: str | None = None) -
 
 
 def other_servers(session: Session, config: Config) -> list[Server]:
-    """Where the very same configuration was measured too."""
+    """Other servers on which the same configuration was measured, by name."""
     query = select(Server).join(Config, col(Config.server_id) == Server.id).order_by(Server.name)
     same = query.where(Config.fingerprint == config.fingerprint, Config.server_id != config.server_id)
     return list(session.exec(same).all())

@@ -23,11 +23,12 @@ ENDED_STATES = frozenset(RUN_STATES) - {"queued", "running"}
 
 
 def now() -> datetime:
+    """The current moment in UTC."""
     return datetime.now(UTC)
 
 
 def new_public_id() -> str:
-    """Ten characters without look-alikes: 48 bits, enough not to be guessed by accident within one database."""
+    """Ten random characters without look-alikes: 48 bits, so that two runs of one database never share an id."""
     alphabet = "23456789abcdefghjkmnpqrstuvwxyz"
     return "".join(secrets.choice(alphabet) for _ in range(10))
 
@@ -37,6 +38,8 @@ def _json(default: type) -> Any:
 
 
 class Machine(SQLModel, table=True):
+    """A computer that servers run on, with what is known of its memory and accelerators."""
+
     id: int | None = Field(default=None, primary_key=True)
     slug: str = Field(unique=True, max_length=80)
     name: str = Field(max_length=120)
@@ -111,6 +114,8 @@ class Device(SQLModel, table=True):
 
 
 class Server(SQLModel, table=True):
+    """An LLM server at an address, and what is known of it."""
+
     id: int | None = Field(default=None, primary_key=True)
     machine_id: int = Field(foreign_key="machine.id", index=True)
     slug: str = Field(unique=True, max_length=80)
@@ -141,6 +146,8 @@ FULL_GEOMETRY = "full"
 
 
 class Model(SQLModel, table=True):
+    """A model in one quantization, as a server reports it; several rows may be about the same model."""
+
     __table_args__ = (UniqueConstraint("name", "quantization", "geometry_sha256"),)
 
     id: int | None = Field(default=None, primary_key=True)
@@ -154,6 +161,7 @@ class Model(SQLModel, table=True):
 
     @property
     def title(self) -> str:
+        """Name and quantization."""
         return f"{self.name} {self.quantization}".strip()
 
 
@@ -210,6 +218,8 @@ class Suite(SQLModel, table=True):
 
 
 class Run(SQLModel, table=True):
+    """One execution of a suite against a server."""
+
     __table_args__ = (
         CheckConstraint("status IN ('queued','running','done','failed','cancelled','interrupted')", name="status"),
         CheckConstraint("source IN ('live','import')", name="source"),
@@ -280,6 +290,8 @@ class Run(SQLModel, table=True):
 
 
 class SampleRow(SQLModel, table=True):
+    """One request of a run, with all of its token events."""
+
     __tablename__ = "sample"
     __table_args__ = (UniqueConstraint("run_id", "ordinal"),)
 

@@ -15,6 +15,8 @@ from app.results.run_filter import NOT_HIDDEN
 
 @dataclass(frozen=True)
 class Previous:
+    """What a server had before, and what has changed since."""
+
     fingerprint: str
     """Of the previous configuration."""
     changes: Sequence[str]

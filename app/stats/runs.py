@@ -104,7 +104,7 @@ class RunScatter:
     """The history is that of other machines: this one has none."""
 
     def variance_of_median(self, run: RunMedian) -> float:
-        """Of a run's median around its configuration."""
+        """The variance of a run's median around its configuration, on logarithms."""
         usual = self.repetition_variance
         if usual is None:
             usual = run.repetition_variance or 0.0

@@ -16,13 +16,14 @@ from app.results.run_filter import RunFilter
 
 @dataclass(frozen=True)
 class FieldValue:
-    """A field of the configuration and the one value that is wanted, as a person reads it."""
+    """A field of the configuration and the value to show, as a person reads it."""
 
     field: str
     value: str
 
     @classmethod
     def read(cls, text: str) -> "FieldValue":
+        """Parse `field:value`. Raises BadInput."""
         key, colon, value = text.partition(":")
         if not colon:
             raise BadInput(
@@ -36,6 +37,8 @@ class FieldValue:
 
 @dataclass(frozen=True)
 class HistoryView:
+    """What a history shows: runs, metric, and how series are made."""
+
     where: RunFilter
     metric: str = ""
     """A metric's key; empty: the triple."""
@@ -54,29 +57,31 @@ class HistoryView:
 
     @property
     def metrics(self) -> Sequence[Metric]:
+        """The metrics of its panels, from the top."""
         return [metrics()[key] for key in ([self.metric] if self.metric else HEADLINE_METRICS)]
 
     @property
     def query(self) -> str:
-        """As it stands in an address; what is as usual does not clutter it."""
+        """The query string of its address, without what is the default."""
         pairs = [(key, value) for key, value in self.where.active.items()]
         pairs += [("metric", self.metric), ("by", self.by if self.by != CONFIGURATION else "")]
         pairs += [("only", str(chosen)) for chosen in self.only]
         return urlencode([(key, value) for key, value in pairs if value])
 
     def narrowed(self, value: str) -> "HistoryView":
-        """To one of its series: a configuration by its fingerprint, or one value of the field."""
+        """The view of one of its series: of a configuration by its fingerprint, or of one value of the field."""
         if self.by == CONFIGURATION:
             return replace(self, where=replace(self.where, config=value))
         return replace(self, by=CONFIGURATION, only=(*self.without(self.by).only, FieldValue(self.by, value)))
 
     def without(self, field: str) -> "HistoryView":
+        """The view without the choice of a field."""
         return replace(self, only=tuple(chosen for chosen in self.only if chosen.field != field))
 
     def config_ids(
         self, configs: Mapping[int, ConfigDescription], engine_titles: Mapping[str, str]
     ) -> list[int] | None:
-        """Those that have every wanted value; None: no value is wanted."""
+        """The ids of the configurations that have every chosen value; None where none is chosen."""
         if not self.only:
             return None
         contexts = {config_id: series_context(config, engine_titles) for config_id, config in configs.items()}
@@ -88,6 +93,7 @@ class HistoryView:
 
 
 def parse_grouping(text: str, configs: Mapping[int, ConfigDescription]) -> str:
+    """The key of the field that series are made by; the configuration without one. Raises BadInput."""
     fields = groupings(configs)
     if text and text not in fields:
         raise BadInput(
@@ -103,7 +109,7 @@ def parse_grouping(text: str, configs: Mapping[int, ConfigDescription]) -> str:
 def filter_values(
     configs: Mapping[int, ConfigDescription], engine_titles: Mapping[str, str]
 ) -> list[tuple[str, list[FieldValue]]]:
-    """What there is to choose from of fields that have no filter of their own, with the title of each field."""
+    """The values to choose from of fields that have no filter of their own, with the title of each field."""
     contexts = [series_context(config, engine_titles) for config in configs.values()]
     filtered = filtered_series_keys()
     choices = []
@@ -115,5 +121,5 @@ def filter_values(
 
 
 def groupings(configs: Mapping[int, ConfigDescription]) -> dict[str, str]:
-    """What series can be made by: titles by key."""
+    """The fields that series can be made by: titles by key."""
     return {CONFIGURATION: _("Configuration"), **series_titles(configs.values())}

@@ -50,6 +50,7 @@ def standings(session: Session, public_ids: Collection[str]) -> dict[str, Standi
 
 
 def standing(session: Session, public_id: str) -> Standing | None:
+    """The standing of one run; None without a baseline that it is compared with."""
     return standings(session, [public_id]).get(public_id)
 
 
@@ -93,7 +94,7 @@ def _comparable(pairs: Collection[tuple[BaselineSide, BaselineSide]]) -> list[tu
 
 
 def to_json(standing: Standing | None) -> dict[str, Any] | None:
-    """As the document of a run holds it."""
+    """A standing as the JSON document of a run holds it."""
     if standing is None:
         return None
     return {**asdict(standing), "values": {key: values._asdict() for key, values in standing.values.items()}}

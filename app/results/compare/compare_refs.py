@@ -27,6 +27,7 @@ class Reference(NamedTuple):
 
     @property
     def key(self) -> str:
+        """The reference as it is written: a run id, or `config:` and a run id."""
         return f"{CONFIG if self.is_config else ''}{self.public_id}"
 
 

@@ -48,6 +48,8 @@ _LEAST = 1e-7
 
 @dataclass(frozen=True)
 class ChangePoint:
+    """A place where the level of a series shifts."""
+
     index: int
     """Of the first run at the new level."""
     ratio: float
@@ -83,6 +85,8 @@ class Drift:
 
 
 class Development(NamedTuple):
+    """What happens in a series: where it shifts, and whether it drifts."""
+
     points: list[ChangePoint]
     drift: Drift | None
     """Over the whole series; the points are what is left without it."""
@@ -114,7 +118,7 @@ class _Compared(NamedTuple):
 def change_points(
     means: ArrayLike, deviations: ArrayLike | Sequence[float | None], counts: ArrayLike
 ) -> list[ChangePoint]:
-    """As `development` has them, of runs at even distances."""
+    """The change points that `development` finds, for runs at even distances."""
     return development(means, deviations, counts).points
 
 
