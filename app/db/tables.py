@@ -51,7 +51,7 @@ class Machine(SQLModel, table=True):
     ram_data_rate_mt_per_s: float | None = None
     ram_bus_bits: int | None = None
     ram_bandwidth_bytes_per_s: float | None = None
-    """As stated; what was measured stands in `bandwidth_probe` and outranks it (store.machines.devices)."""
+    """As stated; what was measured stands in `bandwidth_probe` and outranks it (db.machines.devices)."""
     ram_bandwidth_source: str | None = Field(default=None, max_length=20)
     """sensor, catalogue or typed."""
     os: str = Field(default="", max_length=120)
@@ -182,7 +182,7 @@ class StatedGeometry(SQLModel, table=True):
 
 
 class Config(SQLModel, table=True):
-    """A frozen configuration. Rows are only ever inserted; what is known of the model may grow (store/configs.py)."""
+    """A frozen configuration. Rows are only ever inserted; what is known of the model may grow (db/configs.py)."""
 
     __table_args__ = (UniqueConstraint("server_id", "fingerprint"),)
 
@@ -255,7 +255,7 @@ class Run(SQLModel, table=True):
     labels: list[str] = _json(list)
     """A person's own words for this run; those of its configuration are frozen with it."""
     hardware: list[dict[str, Any]] = _json(list)
-    """The devices of the machine as they were known when the run started; see store.machines.MachineDevice."""
+    """The devices of the machine as they were known when the run started; see db.machines.MachineDevice."""
     hidden_at: datetime | None = None
     """Since when it is left out of histories and statistics."""
     hidden_reason: str = ""
@@ -305,7 +305,7 @@ class SampleRow(SQLModel, table=True):
     record: dict[str, Any] = _json(dict)
     """Everything of `samples.Sample` except events, flags and error."""
     events: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
-    """zlib-compressed JSON columns; see store/samples.py."""
+    """zlib-compressed JSON columns; see db/samples.py."""
     sensors: dict[str, Any] = _json(dict)
     flags: list[str] = _json(list)
     error: str | None = None

@@ -29,8 +29,9 @@ class Previous:
 
 
 def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
-    """None for a run without a configuration, and for the first configuration of a server on its first hardware.
+    """What the server of a run had before the run's configuration and hardware.
 
+    None for a run without a configuration, and for the first configuration of a server on its first hardware.
     Hidden runs do not count.
     """
     if run.config_id is None or run.started_at is None:

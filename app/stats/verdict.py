@@ -80,7 +80,7 @@ def judge(
     better: Mapping[str, Direction],
     same_within: float = SAME_WITHIN,
 ) -> dict[str, Ratio]:
-    """Base and other of some metrics, judged together: the verdicts are corrected for as many looks.
+    """Judge base and compared result of several metrics together: the verdicts are corrected for as many looks.
 
     An interval within `same_within` of 1 is the same, however certain the difference.
     """

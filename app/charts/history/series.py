@@ -81,7 +81,7 @@ def _key(
     by: str,
     engine_titles: Mapping[str, str],
 ) -> str:
-    """What series a run belongs to; all runs of a stretch belong to the same."""
+    """What series a run belongs to; all runs of a segment belong to the same."""
     config_id = int(points.config_ids[place])
     if by == CONFIGURATION:
         return str(config_id)

@@ -18,7 +18,7 @@ MAX_BAND = 40
 """So many steps are enough for the band of one series in one panel."""
 
 ValueSegments = Sequence["Places"]
-"""The stretches of a series, without runs that have no value of one metric."""
+"""The segments of a series, without runs that have no value of one metric."""
 
 
 def segments_with_values(points: "HistoryTable", series: Series, panel: Panel) -> ValueSegments:
@@ -75,7 +75,7 @@ def _point_texts(points: "HistoryTable", places: Sequence[int], panel: Panel, wi
 
 
 def _segment_starts(segments: ValueSegments) -> list[int]:
-    """Places among all values at which another stretch begins."""
+    """Places among all values at which another segment begins."""
     starts, offset = [], 0
     for segment in segments[:-1]:
         offset += len(segment)

@@ -40,8 +40,11 @@ class Standing:
 
 
 def standings(session: Session, public_ids: Collection[str]) -> dict[str, Standing]:
-    """Of runs, by public id. Missing are those without a baseline, those that did not finish, and those from before
-    the baseline was measured: a baseline is for what comes after it. A handful of queries, however many runs."""
+    """How runs stand beside their baselines, by public id, in a handful of queries.
+
+    Missing are those without a baseline, those that did not finish, and those from before the baseline was measured:
+    a baseline is for what comes after it.
+    """
     pairs = _with_baseline(session, public_ids)
     compared = _comparable(pairs)
     unsound = unsound_by_run(session, {side.public_id for pair in compared for side in pair}) if compared else {}
@@ -66,7 +69,10 @@ class RunVerdicts(NamedTuple):
 
 
 def verdicts_of_run(session: Session, run: Run, before: Run | None) -> RunVerdicts:
-    """`before`: the newest run of the previous configuration with the same suite, if there is one."""
+    """All that is concluded about one run.
+
+    `before`: the newest run of the previous configuration with the same suite, if there is one.
+    """
     pairs = _with_baseline(session, [run.public_id])
     compared = _comparable(pairs)
     why_not = refusal_reason_runs(before, run) if before else ""

@@ -32,8 +32,11 @@ class Reference(NamedTuple):
 
 
 def resolve(session: Session, names: Sequence[str]) -> list[Reference]:
-    """Run ids, `config:` with a run id, and words: `latest` is the newest finished run; `previous` and `baseline` are
-    seen from the last run that is named by itself, or from the latest. Raises BadInput and NotFound."""
+    """Resolve what a comparison names: run ids, `config:` with a run id, and words.
+
+    `latest` is the newest finished run; `previous` and `baseline` are seen from the last run that is named by itself,
+    or from the latest. Raises BadInput and NotFound.
+    """
     if not FEWEST <= len(names) <= MOST:
         raise BadInput(
             _("A comparison takes {fewest} to {most} runs, not {count}.", fewest=FEWEST, most=MOST, count=len(names))

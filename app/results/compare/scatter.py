@@ -44,7 +44,9 @@ class Scatters:
     def of(
         self, series: Series, point: Workload, key: str, source: Source, sides: Sequence[Mapping[int, RunMedian]]
     ) -> RunScatter:
-        """`sides`: the runs that are compared, by id, those of each side together. Their differences within a side
+        """How much runs of one configuration differ, for one metric at one point.
+
+        `sides`: the runs that are compared, by id, those of each side together. Their differences within a side
         are part of the history, those between the sides are not.
 
         A machine without a history borrows that of others where they are less steady than is assumed: that others are

@@ -128,7 +128,10 @@ def development(
     counts: ArrayLike,
     times: ArrayLike | None = None,
 ) -> Development:
-    """Of runs in order of time: mean and sample standard deviation of the logarithms of the repetitions, and how many.
+    """Find the shifts and the drift of a series of runs in order of time.
+
+    `means` and `deviations` are mean and sample standard deviation of the logarithms of the repetitions, `counts` how
+    many repetitions there are.
 
     `times` are when they started, in any unit. Deviations that are unknown (None or not a number) leave the noise to
     the spread between the runs. Nothing is found among fewer than two levels of MIN_RUNS.

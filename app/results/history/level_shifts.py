@@ -74,7 +74,7 @@ class SeriesDrift(NamedTuple):
 def shifts(
     points: "HistoryTable", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
 ) -> list[Shift]:
-    """Of points that have readings of so many metrics; shifts in order of time.
+    """The level shifts of all segments, of `metrics` metrics, in order of time.
 
     Metrics that shift at the same run, or one run apart, shift together: at the run where it is clearest.
     """
@@ -110,7 +110,7 @@ def _drift(points: "HistoryTable", places: "Places", metrics: int) -> SeriesDrif
 
 
 class _SegmentShift(NamedTuple):
-    """A shift of one metric, by the places of runs in their stretch."""
+    """A shift of one metric, by the places of runs in their segment."""
 
     after: int
     before: int
@@ -157,7 +157,7 @@ def _metric_shifts(points: "HistoryTable", places: "Places", place: int) -> list
 
 
 def _development(points: "HistoryTable", places: "Places", place: int) -> "tuple[Places, Development]":
-    """Of one metric in a stretch, and where in it the runs with a value are: others are passed over.
+    """The development of one metric in a segment, and where in it the runs with a value are: others are passed over.
 
     Deviations are those of logarithms: relative ones.
     """

@@ -80,7 +80,7 @@ class HistoryTable:
 
     @classmethod
     def of_rows(cls, blocks: Iterable[Sequence[Sequence[Any]]], readings: int) -> "HistoryTable":
-        """Of rows in whatever order, block by block: the fields of a HistoryPoint and so many readings, flat.
+        """A table of rows in any order, block by block: the fields of a HistoryPoint and `readings` readings.
 
         Moments are in UTC: datetimes, or texts as SQLite stores them.
         """
@@ -182,9 +182,9 @@ class HistoryTable:
     # --- together ---
 
     def segments(self, hardware: Mapping[int, Sequence[HardwareChange]], *, by_labels: bool = False) -> list[Places]:
-        """Apart by what no level or line may cross: configuration, prompt and hardware, and labels if that is wanted.
+        """The runs split by what no level or line may cross: configuration, prompt and hardware, and labels on request.
 
-        `hardware` by server, its changes in order of time. Each stretch is in order of time, and they are in the order
+        `hardware` by server, its changes in order of time. Each segment is in order of time, and they are in the order
         of their first runs.
         """
         columns = [self.config_ids, self._prompts, self.hardware_epoch(hardware)]
@@ -201,7 +201,7 @@ class HistoryTable:
         return epochs
 
     def spread(self, metric: int, places: Places, limit: int) -> Spread | None:
-        """In at most so many steps, each of neighbours; None unless every run says how far its samples spread."""
+        """The spread along some runs in at most `limit` steps; None where the deviation of a run is unknown."""
         value, deviation = self.values(metric)[places], self.deviations(metric)[places]
         if np.isnan(deviation).any():
             return None
