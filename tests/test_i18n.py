@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.core import i18n
 from app.core.errors import BadInput
-from app.core.i18n import Text, _, dumps, english, enumerated, joined, loads, restored_text, retold, stored_text
+from app.core.i18n import Text, _, dumps, english, enumerated, joined, loads, restored_text, localized, stored_text
 from app.core.units import plural
 from app.engines.http.problems import with_words
 
@@ -46,7 +46,7 @@ def test_a_plain_text_stays_as_it_is(words: str) -> None:
     with i18n.use(CHINESE):
         assert loads(dumps([words])) == [words]
         assert restored_text(stored_text(words)) == words
-        assert retold(error) == f"伺服器忙碌中（HTTP 429）：{words.rstrip('.')}。"
+        assert localized(error) == f"伺服器忙碌中（HTTP 429）：{words.rstrip('.')}。"
 
 
 @given(st.text() | st.text().map('{{"id": {}'.format))
@@ -97,14 +97,14 @@ def test_sentences_and_clauses_are_joined_as_the_language_joins_them() -> None:
     ]  # fmt: skip
     with i18n.use(CHINESE):
         translations = told()
-        assert translations == retold(sentences) == loads(dumps(sentences))
+        assert translations == localized(sentences) == loads(dumps(sentences))
     assert translations[:4] == ["伺服器已就緒。伺服器已就緒。", "a；b；c", "模型：x", "a、b 與 c"]
 
 
 def test_an_error_inside_of_a_message_is_a_message() -> None:
     sentence = _("No sample was complete: {error}", error=BadInput(_("The server sent an empty answer.")))
     with i18n.use(CHINESE):
-        assert retold(sentence) == "沒有完整的樣本：伺服器傳回空的回應。"
+        assert localized(sentence) == "沒有完整的樣本：伺服器傳回空的回應。"
 
 
 def test_a_number_that_json_has_not_leaves_the_sentence() -> None:

@@ -52,12 +52,16 @@ class Annotation:
 
 @dataclass(frozen=True)
 class AnnotationList:
+    """A titled list that explains the marks of a figure."""
+
     title: Text | str
     marks: tuple[Annotation, ...]
 
 
 @dataclass(frozen=True)
 class Figure:
+    """A Plotly figure as plain JSON values, with what pages show beside it."""
+
     data: list[dict[str, Any]]
     layout: dict[str, Any]
     summary: Text | str
@@ -69,6 +73,7 @@ class Figure:
 
     @property
     def is_empty(self) -> bool:
+        """Whether no trace has a point."""
         return not any(trace.get("x") for trace in self.data)
 
     @property
@@ -84,7 +89,7 @@ class Figure:
 
 
 def escape_plotly_html(text: str) -> str:
-    """Somebody's words as they are: Plotly reads a little HTML in its texts."""
+    """Escape a person's text, so that Plotly shows it as written: its texts may hold a little HTML."""
     return html.escape(text, quote=False)
 
 

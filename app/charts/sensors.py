@@ -41,7 +41,8 @@ _NAME = re.compile(r"(?:(gpu\d+)\.|(cpu)_|)(.+)")
 
 
 def sensors_of(sample: Sample) -> Figure | None:
-    """Panels for what there is, one line for each card and the processor. None with fewer than two readings."""
+    """One panel for each quantity that was read, with a line for each card and the processor. None with fewer than two
+    readings."""
     at_ms: list[int] = sample.sensors.get("at_ms", [])
     values: dict[str, list[float | None]] = sample.sensors.get("values", {})
     panels = [(_(title), divisor, lines) for title, ends, divisor in PANELS if (lines := _lines(values, ends))]
@@ -95,7 +96,7 @@ def _extents(panels: Sequence[_Panel], values: dict[str, list[float | None]]) ->
 
 
 def absence(key: str | None) -> str:
-    """The sentence in the place of a figure; empty where nothing is known, as of an old run."""
+    """The sentence that is shown in the place of a figure; empty where the reason is unknown, as of an old run."""
     return _(ABSENCES[key]) if key in ABSENCES else ""
 
 

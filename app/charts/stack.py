@@ -10,12 +10,12 @@ GAP = 0.45
 
 
 def y_name(place: int) -> str:
-    """What the traces of a panel, counted from the top, call their y axis."""
+    """The name by which traces refer to the y axis of the `place`-th panel from the top."""
     return "y" if place == 0 else f"y{place + 1}"
 
 
 def y_axis(place: int) -> str:
-    """What the layout calls the y axis of that panel."""
+    """The layout's key of the y axis of the `place`-th panel from the top."""
     return y_name(place).replace("y", "yaxis")
 
 

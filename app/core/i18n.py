@@ -322,16 +322,16 @@ def restored_text(stored: str) -> str:
     return text if isinstance(text, Text) else stored
 
 
-def retold(value: Any) -> Any:
+def localized(value: Any) -> Any:
     """A tree of values and dataclasses with every Text in it in the language of today's reader."""
     if isinstance(value, Text):
-        return _retold_text(value.id, {name: retold(param) for name, param in value.params.items()}, value.plural)
+        return _localized_text(value.id, {name: localized(param) for name, param in value.params.items()}, value.plural)
     if isinstance(value, Mapping):
-        return {name: retold(child) for name, child in value.items()}
+        return {name: localized(child) for name, child in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(retold(child) for child in value)
+        return type(value)(localized(child) for child in value)
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field.name: retold(getattr(value, field.name)) for field in fields(value)})
+        return replace(value, **{field.name: localized(getattr(value, field.name)) for field in fields(value)})
     return value
 
 
@@ -340,17 +340,17 @@ def english(text: str) -> str:
     if not isinstance(text, Text):
         return text
     with use(ENGLISH):
-        return str(retold(text))
+        return str(localized(text))
 
 
 def _restored(stored: dict[str, Any]) -> Any:
     """A Text of what Text.to_json gave, innermost first; any other object as it is."""
     if stored.keys() not in _KEYS or not isinstance(stored["id"], str) or not isinstance(stored["params"], dict):
         return stored
-    return _retold_text(stored["id"], stored["params"], stored.get("plural"))
+    return _localized_text(stored["id"], stored["params"], stored.get("plural"))
 
 
-def _retold_text(id: str, params: Mapping[str, Any], plural: str | None) -> Text:
+def _localized_text(id: str, params: Mapping[str, Any], plural: str | None) -> Text:
     """In the reader's language; the bare message where the values do not fit it."""
     try:
         if id in _CHANGES:

@@ -23,6 +23,7 @@ REASONS = (
 
 
 def edit_note(session: Session, public_id: str, note: str) -> Run:
+    """Replace a run's note. Raises NotFound, and BadInput for one that is too long."""
     run = runs.run(session, public_id)
     run.note = runs.checked_note(note)
     session.add(run)
@@ -30,7 +31,7 @@ def edit_note(session: Session, public_id: str, note: str) -> Run:
 
 
 def edit_config_note(session: Session, fingerprint: str, server_slug: str, note: str) -> Config:
-    """A remark beside what is frozen: the fingerprint does not know it."""
+    """Replace a configuration's note, which is no part of its fingerprint. Raises NotFound, BadInput."""
     frozen = config(session, fingerprint, server_slug)
     frozen.note = runs.checked_note(note)
     session.add(frozen)
@@ -38,7 +39,7 @@ def edit_config_note(session: Session, fingerprint: str, server_slug: str, note:
 
 
 def set_labels(session: Session, public_id: str, labels: Iterable[str]) -> Run:
-    """A run's own labels; those of its configuration are frozen. Raises BadInput."""
+    """Replace a run's own labels; those of its configuration are frozen. Raises NotFound, BadInput."""
     run = runs.run(session, public_id)
     run.labels = clean_labels(labels)
     session.add(run)
@@ -69,7 +70,8 @@ def clean_labels(labels: Iterable[str]) -> list[str]:
 
 
 def hide(session: Session, public_id: str, reason: str) -> Run:
-    """Out of histories and statistics, with a reason that everybody can read. Raises BadInput without one."""
+    """Take a run out of histories and statistics, with a reason that everybody can read. Raises NotFound, and BadInput
+    without a reason."""
     reason = reason.strip()
     if not reason:
         raise BadInput(_("Say why the run is hidden: whoever finds it later will ask."))
@@ -83,6 +85,7 @@ def hide(session: Session, public_id: str, reason: str) -> Run:
 
 
 def unhide(session: Session, public_id: str) -> Run:
+    """Bring a hidden run back into histories and statistics. Raises NotFound."""
     run = runs.run(session, public_id)
     run.hidden_at, run.hidden_reason = None, ""
     session.add(run)

@@ -20,7 +20,7 @@ BEING_MEASURED = N_("The memory of this machine is being measured already.")
 
 
 def add_probe(session: Session, machine: Machine) -> BandwidthProbe:
-    """Raises Conflict when one of this machine runs already, or a run."""
+    """Start the record of a measurement. Raises Conflict while a measurement or a run is running on the machine."""
     assert machine.id is not None
     machine_lock.lock_machine(session, machine.id)
     if session.exec(select(machine_lock.has_running_run(machine.id))).one():
@@ -35,6 +35,7 @@ def add_probe(session: Session, machine: Machine) -> BandwidthProbe:
 
 
 def running_probe(session: Session, machine: Machine) -> BandwidthProbe | None:
+    """The measurement that is running on a machine, if any."""
     query = select(BandwidthProbe).where(
         BandwidthProbe.machine_id == machine.id, col(BandwidthProbe.status) == "running"
     )
@@ -42,13 +43,13 @@ def running_probe(session: Session, machine: Machine) -> BandwidthProbe | None:
 
 
 def machines_being_probed(session: Session) -> Sequence[Machine]:
-    """The machines that are being measured."""
+    """The machines whose bandwidth is being measured."""
     probed = select(BandwidthProbe.machine_id).where(BandwidthProbe.status == "running")
     return session.exec(select(Machine).where(col(Machine.id).in_(probed))).all()
 
 
 def latest_probe(session: Session, machine: Machine) -> BandwidthProbe | None:
-    """In whatever state."""
+    """The newest measurement of a machine, in whatever state."""
     newest = select(BandwidthProbe).where(BandwidthProbe.machine_id == machine.id).order_by(*_NEWEST_FIRST).limit(1)
     return session.exec(newest).first()
 
@@ -73,12 +74,14 @@ def _done(session: Session) -> dict[int, list[BandwidthProbe]]:
 
 
 def report_phase(session: Session, probe_id: int, phase: str) -> None:
+    """Store what a measurement is doing now, in one sentence."""
     probe = _probe(session, probe_id)
     probe.phase = phase
     session.add(probe)
 
 
 def finish(session: Session, probe_id: int, result: BandwidthResult) -> None:
+    """Store the result of a measurement and mark it done."""
     probe = _probe(session, probe_id)
     probe.status, probe.phase, probe.finished_at = "done", "", now()
     probe.best_bytes_per_s = result.best_bytes_per_s
@@ -92,6 +95,7 @@ def finish(session: Session, probe_id: int, result: BandwidthResult) -> None:
 
 
 def fail(session: Session, probe_id: int, error: str) -> None:
+    """Mark a running measurement as failed; does nothing to one that has ended."""
     probe = _probe(session, probe_id)
     if probe.status == "running":
         probe.status, probe.phase, probe.finished_at, probe.error = "failed", "", now(), error

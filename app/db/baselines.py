@@ -15,7 +15,8 @@ from app.db.tables import Baseline, Config, Machine, Model, Run
 
 
 def pin(session: Session, public_id: str) -> Baseline:
-    """Instead of the one before. Raises NotFound, and Conflict for a run that nothing can be compared with."""
+    """Make a run its series' baseline, in the place of the previous one. Raises NotFound, and Conflict for a run that
+    nothing can be compared with."""
     run = runs.run(session, public_id)
     if run.status != "done" or run.model is None:
         raise Conflict(_("Only a finished run can be a baseline; this one is {status}.", status=_(run.status)))
@@ -38,14 +39,14 @@ def pin(session: Session, public_id: str) -> Baseline:
 
 
 def unpin(session: Session, public_id: str) -> None:
-    """Raises NotFound when the run is no baseline."""
+    """Remove a baseline. Raises NotFound when the run is none."""
     run = runs.run(session, public_id)
     if not session.exec(delete(Baseline).where(col(Baseline.run_id) == run.id)).rowcount:
         raise NotFound(_("Run {id} is no baseline.", id=public_id))
 
 
 def baseline_of(session: Session, run: Run) -> str | None:
-    """The public id of the run that `run` is compared with; of a baseline, its own."""
+    """The public id of the baseline that a run is compared with; a baseline's own id for itself. None without one."""
     if run.model is None:
         return None
     query = (
@@ -61,6 +62,8 @@ def baseline_of(session: Session, run: Run) -> str | None:
 
 
 class PinnedBaseline(NamedTuple):
+    """A baseline as lists show it."""
+
     public_id: str
     machine: str
     machine_slug: str
@@ -72,6 +75,7 @@ class PinnedBaseline(NamedTuple):
 
 
 def list_baselines(session: Session) -> list[PinnedBaseline]:
+    """All baselines by machine, model and suite."""
     pinned = (Baseline.model_name, Baseline.suite_key, Run.started_at, Run.hidden_at)
     query = (
         select(Run.public_id, Machine.name, Machine.slug, *pinned)  # type: ignore[call-overload]  # typed for fewer columns
@@ -105,7 +109,7 @@ class BaselineSide(NamedTuple):
 
 
 def baseline_pairs(session: Session, public_ids: Collection[str]) -> list[tuple[BaselineSide, BaselineSide]]:
-    """Those of some runs for which a baseline is pinned: each, and its baseline."""
+    """For each of these runs that has a baseline: the run and its baseline."""
     pinned, pinned_config, pinned_model = aliased(Run), aliased(Config), aliased(Model)
     query = (
         select(*_side(Run, Config, Model), *_side(pinned, pinned_config, pinned_model))

@@ -11,10 +11,9 @@ from sqlmodel import Session, col, select
 from app.core.config_settings import IDENTITY_SETTINGS
 from app.core.configuration import Snapshot, distinguishing_settings
 from app.core.errors import NotFound
-from app.core.i18n import ENGLISH, N_, _, retold, use
-from app.db.continuation import continued_by, snapshot_of
+from app.core.i18n import ENGLISH, N_, _, localized, use
 from app.db.query_cache import cached_query
-from app.db.tables import FULL_GEOMETRY, Config, Machine, Model, Server
+from app.db.tables import FULL_GEOMETRY, Config, Machine, Model, Run, SampleRow, Server
 
 
 def freeze(
@@ -32,7 +31,7 @@ def freeze(
     """
     fingerprint = snapshot.fingerprint
     same_fingerprint = select(Config).where(Config.server_id == server_id, Config.fingerprint == fingerprint)
-    frozen = session.exec(same_fingerprint).first() or continued_by(session, server_id, snapshot, namesakes)
+    frozen = session.exec(same_fingerprint).first() or _continued_config(session, server_id, snapshot, namesakes)
     if frozen is not None:
         _learn(session, frozen, snapshot, geometry, source)
     else:
@@ -52,7 +51,20 @@ def freeze(
     return frozen
 
 
+def snapshot_of(config: Config, model: Model) -> Snapshot:
+    """A stored configuration as the value that is compared and shown."""
+    return Snapshot(
+        engine=config.engine,
+        engine_version=config.engine_version,
+        model=model.name,
+        quantization=model.quantization or None,
+        settings=config.settings,
+        labels=config.labels,
+    )
+
+
 def with_model_id(snapshot: Snapshot, identifier: str) -> Snapshot:
+    """The snapshot with the id by which the server knows the model."""
     return replace(snapshot, settings=dict(sorted({**snapshot.settings, "model_id": identifier}.items())))
 
 
@@ -74,7 +86,7 @@ def _learn(session: Session, config: Config, snapshot: Snapshot, geometry: Mappi
 
 def _model(session: Session, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> Model:
     with use(ENGLISH):  # whoever reads it, it is the same geometry
-        digest = hashlib.sha256(json.dumps(retold(geometry), sort_keys=True).encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps(localized(geometry), sort_keys=True).encode()).hexdigest()
     quantization = snapshot.quantization or ""
     model = session.exec(
         select(Model).where(
@@ -94,6 +106,72 @@ def _model(session: Session, snapshot: Snapshot, geometry: Mapping[str, Any], so
     return model
 
 
+# --- which configuration continues, though less was recorded of its model then ---------------------------------------
+
+
+def _continued_config(
+    session: Session, server_id: int, snapshot: Snapshot, namesakes: Collection[str]
+) -> Config | None:
+    """The newest configuration of the server that differs from `snapshot` in nothing but what it does not say.
+
+    One that does not say which model of the server it was goes on only where that is clear: no other model is shown
+    alike, and none of its runs was asked for, or answered as, another one.
+    """
+    names = {snapshot.model, _last_part(str(snapshot.settings.get("model_id", "")))}
+    query = (
+        select(Config, Model)
+        .join(Model, col(Model.id) == Config.model_id)
+        .where(
+            Config.server_id == server_id,
+            Config.engine == snapshot.engine,
+            Config.engine_version == snapshot.engine_version,
+            col(Model.name).in_(names),
+            Model.quantization == (snapshot.quantization or ""),
+        )
+        .order_by(col(Config.id).desc())
+    )
+    for config, model in session.exec(query).all():
+        if _bare(replace(snapshot_of(config, model), model=snapshot.model)) != _bare(snapshot):
+            continue
+        if any(_contradict(config.settings.get(key), snapshot.settings.get(key)) for key in IDENTITY_SETTINGS):
+            continue
+        if "model_id" in config.settings or (not namesakes and not _was_another(session, config, snapshot)):
+            return config
+    return None
+
+
+def _bare(snapshot: Snapshot) -> Any:
+    settings = {key: value for key, value in snapshot.settings.items() if key not in IDENTITY_SETTINGS}
+    return replace(snapshot, settings=settings, labels=sorted(snapshot.labels))
+
+
+def _contradict(recorded: Any, today: Any) -> bool:
+    return recorded is not None and today is not None and recorded != today
+
+
+def _was_another(session: Session, config: Config, snapshot: Snapshot) -> bool:
+    """Whether one of the configuration's runs was about a model of the same name under another id."""
+    identifier = str(snapshot.settings.get("model_id"))
+    asked = session.exec(select(Run.plan).where(Run.config_id == config.id)).all()
+    answered = select(col(SampleRow.record)["trace"]["model"].as_string()).join(Run, col(Run.id) == SampleRow.run_id)
+    ids = {plan.get("model") for plan in asked}
+    ids |= set(session.exec(answered.where(Run.config_id == config.id).distinct()).all())
+    return any(
+        isinstance(candidate, str)
+        and "/" in candidate
+        and candidate != identifier
+        and _last_part(candidate) == _last_part(identifier)
+        for candidate in ids
+    )
+
+
+def _last_part(identifier: str) -> str:
+    return identifier.rpartition("/")[2]
+
+
+# --- descriptions ----------------------------------------------------------------------------------------------------
+
+
 class ConfigDescription(NamedTuple):
     """A configuration and the names of its server and machine."""
 
@@ -104,7 +182,7 @@ class ConfigDescription(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """As it was frozen: what was learned of its model since is no part of it."""
+        """The fingerprint it was frozen with: what was learned of its model since is no part of it."""
         return self.frozen_fingerprint or self.snapshot.fingerprint
 
 
@@ -147,7 +225,8 @@ def short_config_labels(session: Session, server_slugs: Collection[str]) -> dict
 
 
 def config(session: Session, fingerprint: str, server_slug: str | None = None) -> Config:
-    """By its fingerprint or the beginning of one; without a server the newest that has it. Raises NotFound."""
+    """Find a configuration by its fingerprint or the beginning of one; without a server, the newest. Raises
+    NotFound."""
     query = select(Config).join(Server, col(Server.id) == Config.server_id).order_by(col(Config.id).desc())
     query = query.where(col(Config.fingerprint).startswith(fingerprint, autoescape=True))
     if server_slug:
@@ -161,7 +240,7 @@ def config(session: Session, fingerprint: str, server_slug: str | None = None) -
 
 
 def other_servers(session: Session, config: Config) -> list[Server]:
-    """Where the very same configuration was measured too."""
+    """Other servers on which the same configuration was measured, by name."""
     query = select(Server).join(Config, col(Config.server_id) == Server.id).order_by(Server.name)
     same = query.where(Config.fingerprint == config.fingerprint, Config.server_id != config.server_id)
     return list(session.exec(same).all())

@@ -51,6 +51,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
+        """A session that only reads, with a memo and the query cache."""
         with translate_db_errors(), Session(self.engine, expire_on_commit=False) as session:
             session.info |= {**self._session_info, _MEMO: {}, QUERY_CACHE: self._query_cache}
             if self._versions is not None:  # before anything is read, so that nothing older passes for this version
@@ -59,12 +60,14 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Session]:
+        """A session that commits at the end of the block and rolls back on an error."""
         writer = self.engine.execution_options(roofmark_write=True)
         with translate_db_errors(), Session(writer, expire_on_commit=False) as session, session.begin():
             session.info |= self._session_info
             yield session
 
     def dispose(self) -> None:
+        """Close all connections."""
         self.engine.dispose()
         if self._versions is not None:
             self._versions.close()
@@ -74,7 +77,7 @@ _MEMO = "memo"
 
 
 def session_memo(session: Session, read: Callable[..., T], *args: Hashable) -> T:
-    """`read(session, *args)`, asked once in each session that only reads: nothing changes under it."""
+    """The result of `read(session, *args)`, read once in each session that only reads: nothing changes under it."""
     memo: dict[Hashable, T] | None = session.info.get(_MEMO)
     if memo is None:
         return read(session, *args)
@@ -168,7 +171,7 @@ def translate_db_errors() -> Iterator[None]:
 def error_message(
     error: Exception, otherwise: str = N_("The database did not do what was asked; the log says why.")
 ) -> str:
-    """What went wrong, for a person; what nobody expects goes to the log."""
+    """What went wrong, as a sentence for a person; an error that nobody foresaw is logged."""
     cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)
     for pattern, sentence in _SENTENCES:
         if re.search(pattern, cause, re.IGNORECASE):

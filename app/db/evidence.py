@@ -12,6 +12,8 @@ EVIDENCE_PARTS = ("unsound", "cpu_load_share_before", "warnings")
 
 
 class UnsoundEvidence(NamedTuple):
+    """What is stored of a run that may make its figures unsound."""
+
     evidence: dict[str, Any]
     """The parts of `Run.evidence` that tell of disturbances."""
     variation: dict[str, float]
@@ -21,7 +23,7 @@ class UnsoundEvidence(NamedTuple):
 def unsound_evidence(
     session: Session, public_ids: Collection[str], metrics: Collection[str]
 ) -> dict[str, UnsoundEvidence]:
-    """By public id. One query."""
+    """The evidence of each run by public id, in one query; `metrics` are those whose variation is read."""
     columns: list[Any] = [
         Run.public_id,
         *(col(Run.evidence)[part] for part in EVIDENCE_PARTS),
@@ -49,5 +51,5 @@ def unsound_evidence(
 
 
 def stored_parts(values: Sequence[Any]) -> dict[str, Any]:
-    """EVIDENCE_PARTS that a run has, by name."""
+    """The EVIDENCE_PARTS that a run has, by name."""
     return {part: value for part, value in zip(EVIDENCE_PARTS, values, strict=True) if value is not None}

@@ -30,7 +30,7 @@ class _Lowered(FunctionElement[str]):
 
 @compiles(_Lowered, "sqlite")
 def _sqlite_lowered(element: FunctionElement[Any], compiler: Any, **options: Any) -> str:
-    return f"unicode_lower({compiler.process(element.clauses, **options)})"  # db.py: SQLite's lower() is for ASCII only
+    return f"unicode_lower({compiler.process(element.clauses, **options)})"  # SQLite's lower() knows ASCII only
 
 
 @compiles(_Lowered, "postgresql")

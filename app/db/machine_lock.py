@@ -11,13 +11,15 @@ from app.db.tables import BandwidthProbe, Machine, Run
 
 
 def lock_machine(session: Session, machine_id: int) -> None:
-    """Until this transaction ends, nobody else takes the turn of this machine."""
+    """Lock a machine until this transaction ends: nobody else can start a measurement on it."""
     session.exec(select(Machine.id).where(Machine.id == machine_id).with_for_update(key_share=True)).all()
 
 
 def has_running_run(machine_id: int) -> ColumnElement[bool]:
+    """A condition: whether a run is running on the machine."""
     return exists().where(col(Run.machine_id) == machine_id, col(Run.status) == "running")
 
 
 def has_running_probe(machine_id: int) -> ColumnElement[bool]:
+    """A condition: whether the bandwidth of the machine is being measured."""
     return exists().where(col(BandwidthProbe.machine_id) == machine_id, col(BandwidthProbe.status) == "running")

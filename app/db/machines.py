@@ -24,16 +24,18 @@ LARGEST_CPU_FLOPS_PER_S = 1e15
 
 
 def list_machines(session: Session, archived: bool = False) -> Sequence[Machine]:
+    """The machines in use, or the archived ones, by name."""
     is_listed = col(Machine.archived_at).is_not(None) if archived else col(Machine.archived_at).is_(None)
     return session.exec(select(Machine).where(is_listed).order_by(Machine.name)).all()
 
 
 def all_machines(session: Session) -> Sequence[Machine]:
-    """Archived ones too."""
+    """All machines by name, archived ones included."""
     return session.exec(select(Machine).order_by(Machine.name)).all()
 
 
 def machine(session: Session, slug: str) -> Machine:
+    """Find a machine by its slug. Raises NotFound."""
     row = session.exec(select(Machine).where(Machine.slug == slug)).first()
     if row is None:
         raise NotFound(_("There is no machine called {slug!r}.", slug=slug))
@@ -41,6 +43,7 @@ def machine(session: Session, slug: str) -> Machine:
 
 
 def add_machine(session: Session, name: str, **fields: Any) -> Machine:
+    """Add a machine with a slug of its own."""
     added = Machine(slug=free_slug(session, Machine, name), name=name, **fields)
     session.add(added)
     session.flush()
@@ -48,7 +51,7 @@ def add_machine(session: Session, name: str, **fields: Any) -> Machine:
 
 
 def edit_machine(session: Session, slug: str, **fields: Any) -> Machine:
-    """The slug stays: links to a machine outlive its renaming."""
+    """Change columns of a machine. Its slug stays: links to a machine outlive its renaming. Raises NotFound."""
     edited = machine(session, slug)
     for key, value in fields.items():
         setattr(edited, key, value)
@@ -57,11 +60,12 @@ def edit_machine(session: Session, slug: str, **fields: Any) -> Machine:
 
 
 def archive_machine(session: Session, slug: str, archived: bool = True) -> Machine:
+    """Archive a machine, or restore it. Raises NotFound."""
     return edit_machine(session, slug, archived_at=now() if archived else None)
 
 
 def check_cpu_peak(flops_per_s: float | None) -> float | None:
-    """Raises BadInput for what no processor computes."""
+    """Return the peak, or raise BadInput for one that no processor has."""
     if flops_per_s is not None and not 0 < flops_per_s < LARGEST_CPU_FLOPS_PER_S:
         raise BadInput(_("The processor's peak must be above 0 and below 1,000 TFLOP/s; 1,000 GFLOP/s are 1 TFLOP/s."))
     return flops_per_s
@@ -71,18 +75,19 @@ def check_cpu_peak(flops_per_s: float | None) -> float | None:
 
 
 def is_local_machine(machine: Machine) -> bool:
-    """Whether Roofmark runs on it, as it was told; a machine of this host's name is taken for this one."""
+    """Whether Roofmark runs on this machine: by the stored host name, or by its name where none is stored."""
     return this_host().name == (machine.hostname or machine.name)
 
 
 def local_machine(session: Session) -> Machine | None:
-    """The machine that Roofmark runs on: the one that was said to be, before one that only has its name."""
+    """The machine that Roofmark runs on, if it is known; one with a stored host name comes before one that only has
+    this host's name."""
     candidates = [machine for machine in list_machines(session) if is_local_machine(machine)]
     return next((machine for machine in candidates if machine.hostname), candidates[0] if candidates else None)
 
 
 def ensure_local_machine(session: Session) -> Machine:
-    """The machine that Roofmark runs on, added with what costs nothing to know unless it is there."""
+    """The machine that Roofmark runs on; it is added, with what is known at no cost, where it is missing."""
     existing = local_machine(session)
     if existing is not None:
         return existing
@@ -91,7 +96,7 @@ def ensure_local_machine(session: Session) -> Machine:
 
 
 def fill(session: Session, slug: str, profile: Profile) -> Machine:
-    """Takes over what was detected; what a person typed and detection does not know stays."""
+    """Store what was detected. What a person typed stays where detection does not know better. Raises NotFound."""
     return edit_machine(session, slug, **detected_fields(profile, machine(session, slug)))
 
 
@@ -123,7 +128,7 @@ MEMORY = N_("Memory")
 
 
 def device_title(name: str) -> str:
-    """As the reader says it: memory has no name of its own. Several devices stand joined by a plus."""
+    """A device's name in the reader's language: memory has no name of its own. Several devices are joined by a plus."""
     parts = name.split(" + ")
     return " + ".join(
         f"{_(MEMORY)}{part.removeprefix(MEMORY)}" if part.partition(" ")[0] == MEMORY else part for part in parts
@@ -142,7 +147,7 @@ SOURCES = {
 
 
 def source_words(source: str) -> str:
-    """Where a bandwidth comes from."""
+    """Where a bandwidth comes from, in the reader's words."""
     return _(SOURCES.get(source, N_("as stated")))
 
 
@@ -185,16 +190,17 @@ class MachineDevice:
 
     @property
     def bandwidth_bytes_per_s(self) -> float | None:
+        """The bandwidth that counts."""
         return self.bandwidths[0].bytes_per_s if self.bandwidths else None
 
     @property
     def peak_flops(self) -> float | None:
-        """Of the fastest usable path, else with FP32 accumulate."""
+        """FLOP/s of the fastest usable path, else with FP32 accumulate."""
         return self.fastest_flops_per_s or self.compute_flops_per_s
 
 
 def devices(session: Session, machine: Machine) -> Sequence[MachineDevice]:
-    """The memory first, then the accelerators as they are listed."""
+    """A machine's memory, then its accelerators as they are listed."""
     return [_ram(session, machine), *map(_accelerator, machine.accelerators)]
 
 
@@ -248,7 +254,8 @@ def _accelerator(card: dict[str, Any]) -> MachineDevice:
 
 
 def capacity_of(device: MachineDevice) -> int | None:
-    """Bytes for a model on it; None where that is unknown, or where it takes what it needs of the system's memory."""
+    """Bytes that a model can take on a device; None where that is unknown, or where the device shares the system's
+    memory."""
     return None if _shares_system_memory(device.name, device.memory_bytes) else device.memory_bytes
 
 

@@ -48,10 +48,12 @@ class KnownModel:
 
     @property
     def id(self) -> int:
+        """The id by which pages address the model."""
         return self.ids[0]
 
     @property
     def is_outranked(self) -> bool:
+        """Whether a better source outranks what a person stated."""
         return self.stated is not None and (self.geometry_record is None or self.geometry_record.stated_at is None)
 
     @property
@@ -60,7 +62,7 @@ class KnownModel:
 
 
 def best_geometry(model: Model, stated: StatedGeometry | None) -> KnownGeometry | None:
-    """Of what the server told and what a person stated; whichever knows the weights comes first."""
+    """The better of the server's and a person's geometry; one that knows the weights comes first."""
     records = [KnownGeometry(geometry, stated.stated_at)] if stated and (geometry := _geometry(stated.geometry)) else []
     full = model.geometry.get(FULL_GEOMETRY)
     if full and (geometry := _geometry(full)):
@@ -81,15 +83,17 @@ def _geometry(document: Mapping[str, object]) -> Geometry | None:
 
 
 def geometry_of(session: Session, model: Model) -> KnownGeometry | None:
+    """The best geometry that is known of a stored model."""
     return best_geometry(model, stated_of(session, model))
 
 
 def all_stated(session: Session) -> dict[tuple[str, str], StatedGeometry]:
-    """By name and quantization."""
+    """What persons stated, by name and quantization of the model."""
     return {(stated.model_name, stated.quantization): stated for stated in session.exec(select(StatedGeometry)).all()}
 
 
 def stated_of(session: Session, model: Model) -> StatedGeometry | None:
+    """What a person stated of a model, if anything."""
     return session.exec(
         select(StatedGeometry).where(
             StatedGeometry.model_name == model.name, StatedGeometry.quantization == model.quantization
@@ -98,7 +102,8 @@ def stated_of(session: Session, model: Model) -> StatedGeometry | None:
 
 
 def set_stated_geometry(session: Session, model_id: int, geometry: Geometry, form: Mapping[str, str]) -> None:
-    """In the place of what was stated before. Raises BadInput without weights, NotFound."""
+    """Store what a person states of a model, in the place of an earlier statement. Raises NotFound, and BadInput
+    without weights."""
     if geometry.weights is None:
         if geometry.experts_total and not geometry.experts_used:
             why = geometry.assumptions[0]
@@ -113,7 +118,7 @@ def set_stated_geometry(session: Session, model_id: int, geometry: Geometry, for
 
 
 def clear_stated_geometry(session: Session, model_id: int) -> None:
-    """What servers tell holds again. Raises NotFound."""
+    """Remove what a person stated of a model. Raises NotFound."""
     stated = stated_of(session, _row(session, model_id))
     if stated is None:
         raise NotFound(_("Nobody stated the geometry of this model: it may have been taken back already."))
@@ -132,14 +137,14 @@ def _row(session: Session, model_id: int) -> Model:
 
 
 def list_models(session: Session) -> list[KnownModel]:
-    """Those that some configuration uses, by name."""
+    """The models that some configuration uses, by name."""
     used = select(Config.model_id).distinct()
     by_name = (func.lower(Model.name), Model.quantization, col(Model.id))
     return _group_rows(session, session.exec(select(Model).where(col(Model.id).in_(used)).order_by(*by_name)).all())
 
 
 def model(session: Session, model_id: int) -> KnownModel:
-    """Which a row tells of. Raises NotFound."""
+    """The model that a row belongs to. Raises NotFound."""
     row = _row(session, model_id)
     alike = session.exec(
         select(Model).where(Model.name == row.name, Model.quantization == row.quantization).order_by(col(Model.id))

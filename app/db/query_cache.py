@@ -39,6 +39,7 @@ class QueryCache:
             return [answers[key]]
 
     def put(self, version: Hashable, read: Callable[..., T], key: Hashable, answer: T, maxsize: int) -> None:
+        """Store an answer; answers of an earlier version are dropped, and the oldest beyond `maxsize`."""
         with self._lock:
             if version != self._version:
                 self._version = version
@@ -83,4 +84,6 @@ def _cache_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
 
 
 def cached_query(maxsize: int) -> Callable[[Callable[Concatenate[Session, P], T]], CachedQuery[P, T]]:
+    """Decorate a function that only reads: its `maxsize` most recently used answers are cached until something is
+    written."""
     return lambda read: CachedQuery(read, maxsize)

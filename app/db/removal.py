@@ -30,26 +30,30 @@ class DeletionSummary:
 
 
 def run_deletion_summary(session: Session, public_id: str) -> DeletionSummary:
+    """What is deleted with a run. Raises NotFound."""
     return _deletion_summary(session, Run.id == runs.run(session, public_id).id)
 
 
 def server_deletion_summary(session: Session, slug: str) -> DeletionSummary:
+    """What is deleted with a server. Raises NotFound."""
     server = servers.server(session, slug)
     return _deletion_summary(session, Run.server_id == server.id, [server.id])
 
 
 def machine_deletion_summary(session: Session, slug: str) -> DeletionSummary:
+    """What is deleted with a machine. Raises NotFound."""
     of_machine = _of_machine(session, slug)
     return _deletion_summary(session, *of_machine, n_servers=len(of_machine[1]))
 
 
 def delete_run(session: Session, public_id: str) -> None:
-    """Raises Conflict while it waits or runs."""
+    """Delete a run with all that was measured. Raises NotFound, and Conflict while it waits or runs."""
     _delete_runs(session, Run.id == runs.run(session, public_id).id)
 
 
 def delete_server(session: Session, slug: str) -> None:
-    """With its runs and configurations. Raises Conflict unless it is archived and rests."""
+    """Delete a server with its runs and configurations. Raises NotFound, and Conflict unless it is archived and nothing
+    of it waits or runs."""
     server = servers.server(session, slug)
     refuse_in_use(server)
     _delete_runs(session, Run.server_id == server.id, [server.id])
@@ -57,7 +61,8 @@ def delete_server(session: Session, slug: str) -> None:
 
 
 def delete_machine(session: Session, slug: str) -> None:
-    """With its servers and all that was measured on it. Raises Conflict unless it is archived and rests."""
+    """Delete a machine with its servers and all that was measured on it. Raises NotFound, and Conflict unless it is
+    archived and nothing of it waits or runs."""
     machine = machines.machine(session, slug)
     refuse_in_use(machine)
     is_deleted, server_ids = _of_machine(session, slug)
@@ -67,6 +72,7 @@ def delete_machine(session: Session, slug: str) -> None:
 
 
 def refuse_in_use(row: Machine | Server) -> None:
+    """Raise Conflict unless the machine or server is archived."""
     if row.archived_at is not None:
         return
     if isinstance(row, Server):

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import joinedload
+from sqlalchemy.sql.base import ExecutableOption
 from sqlmodel import Session, col, func, select, update
 
 from app.core.errors import BadInput, Conflict, NotFound
@@ -29,6 +30,8 @@ def add_run(
     note: str = "",
     public_id: str | None = None,
 ) -> Run:
+    """Queue a run of a suite. Raises Conflict where the server or its machine is archived, BadInput for too long a
+    text."""
     refuse_archived(server, server.machine)
     if model is not None and len(model) > MAX_MODEL_CHARS:
         raise BadInput(_("The model's name is longer than {most} characters.", most=MAX_MODEL_CHARS))
@@ -55,7 +58,7 @@ def add_run(
 
 
 def check_run_count(count: int) -> None:
-    """Raises BadInput."""
+    """Raise BadInput for a number of runs that cannot be queued at once."""
     if not 1 <= count <= MAX_QUEUED_AT_ONCE:
         raise BadInput(
             _("From 1 to {most} runs can be queued at once, not {count:,}.", most=MAX_QUEUED_AT_ONCE, count=count)
@@ -63,14 +66,14 @@ def check_run_count(count: int) -> None:
 
 
 def checked_note(note: str) -> str:
-    """Raises BadInput."""
+    """Return the note, or raise BadInput where it is too long."""
     if len(note) > MAX_NOTE_CHARS:
         raise BadInput(_("The note is longer than {most:,} characters.", most=MAX_NOTE_CHARS))
     return note
 
 
 def refuse_archived(server: Server, machine: Machine) -> None:
-    """Asked when a run is queued, and again when its turn has come. Raises Conflict."""
+    """Raise Conflict where the server or machine is archived: when a run is queued, and again when it starts."""
     if server.archived_at is not None:
         raise Conflict(_("The server {name!r} is archived: restore it before measuring.", name=server.name))
     if machine.archived_at is not None:
@@ -82,21 +85,22 @@ def run(session: Session, public_id: str) -> Run:
     return runs_by_id(session, [public_id])[public_id]
 
 
+def related_rows() -> tuple[ExecutableOption, ...]:
+    """Options for `select(Run)`: its machine, server, configuration and model come with it, in the same query."""
+    run, config = cast(Any, Run), cast(Any, Config)  # on a class, a relationship is an attribute to load
+    return (
+        joinedload(run.machine, innerjoin=True),
+        joinedload(run.server, innerjoin=True),
+        joinedload(run.config).joinedload(config.model, innerjoin=True),
+    )
+
+
 def runs_by_id(session: Session, public_ids: Collection[str]) -> dict[str, Run]:
     """Runs by public id, each with its machine, server, configuration and model, in one query.
 
     Raises NotFound when one is missing.
     """
-    run, config = cast(Any, Run), cast(Any, Config)  # on the class, a relationship is an attribute to load
-    query = (
-        select(Run)
-        .where(col(Run.public_id).in_(public_ids))
-        .options(
-            joinedload(run.machine, innerjoin=True),
-            joinedload(run.server, innerjoin=True),
-            joinedload(run.config).joinedload(config.model, innerjoin=True),
-        )
-    )
+    query = select(Run).where(col(Run.public_id).in_(public_ids)).options(*related_rows())
     by_id = {run.public_id: run for run in session.exec(query)}
     missing = next((public_id for public_id in public_ids if public_id not in by_id), None)
     if missing is not None:
@@ -105,7 +109,7 @@ def runs_by_id(session: Session, public_ids: Collection[str]) -> dict[str, Run]:
 
 
 def claim(session: Session, run_id: int, worker_pid: int, worker_instance: str) -> bool:
-    """Queued to running; False when it is not queued any more, or its machine is being measured already."""
+    """Turn a queued run into a running one; False when it is no longer queued, or its machine is being measured."""
     machine_id = session.get_one(Run, run_id).machine_id
     machine_lock.lock_machine(session, machine_id)
     try:
@@ -125,27 +129,27 @@ def claim(session: Session, run_id: int, worker_pid: int, worker_instance: str) 
 
 
 def finish(session: Session, run_id: int, status: str, error: str | None = None) -> bool:
-    """Running to one of the ended states; False when somebody else ended it."""
+    """Turn a running run into an ended one; False when somebody else ended it."""
     assert status in ENDED_STATES
     return _change(session, run_id, ("running",), status=status, finished_at=now(), error=error)
 
 
 def add_warning(session: Session, public_id: str, sentence: str) -> None:
-    """Adds to the warnings of a run, whatever its state."""
+    """Add a sentence to the warnings of a run, whatever its state. Raises NotFound."""
     warned = run(session, public_id)
     warned.evidence = {**warned.evidence, "warnings": [*warned.evidence.get("warnings", ()), sentence]}
     session.add(warned)
 
 
 def request_cancel(session: Session, run_id: int) -> bool:
-    """A queued run is cancelled at once; a running one is asked to stop. False when it had ended already."""
+    """Cancel a queued run at once, or ask a running one to stop. False when it had ended."""
     if _change(session, run_id, ("queued",), status="cancelled", finished_at=now(), cancel_requested_at=now()):
         return True
     return _change(session, run_id, ("running",), cancel_requested_at=now())
 
 
 def record_progress(session: Session, run_id: int, **fields: Any) -> bool:
-    """Records progress; False when the run is no longer running or was asked to stop."""
+    """Store columns of a running run; False when it no longer runs or was asked to stop."""
     alive = _change(session, run_id, ("running",), **fields)
     if not alive:
         return False
@@ -158,7 +162,7 @@ def _change(session: Session, run_id: int, from_states: tuple[str, ...], *only_i
 
 
 def next_queued(session: Session) -> Sequence[int]:
-    """Per machine on which nothing is being measured, the id of its oldest queued run."""
+    """The id of the oldest queued run of each machine on which nothing is being measured."""
     running = select(Run.machine_id).where(Run.status == "running")
     probed = select(BandwidthProbe.machine_id).where(BandwidthProbe.status == "running")
     oldest = (
@@ -170,15 +174,17 @@ def next_queued(session: Session) -> Sequence[int]:
 
 
 def running(session: Session) -> Sequence[Run]:
+    """The running runs, the oldest first."""
     return session.exec(select(Run).where(Run.status == "running").order_by(col(Run.started_at))).all()
 
 
 def counts_by_status(session: Session) -> Mapping[str, int]:
+    """How many runs each status has."""
     return dict(session.exec(select(Run.status, func.count()).group_by(Run.status)).all())
 
 
 def queue_position(session: Session, run: Run) -> int:
-    """How many runs of its machine come before it."""
+    """How many runs of its machine come before a queued run."""
     ahead = select(func.count()).where(
         Run.machine_id == run.machine_id,
         (col(Run.status) == "running") | ((col(Run.status) == "queued") & (col(Run.id) < run.id)),

@@ -10,6 +10,7 @@ from app.db.tables import Server, now
 
 
 def list_servers(session: Session, archived: bool = False, machine_id: int | None = None) -> Sequence[Server]:
+    """The servers in use, or the archived ones, by name; of one machine where its id is given."""
     is_listed = col(Server.archived_at).is_not(None) if archived else col(Server.archived_at).is_(None)
     query = select(Server).where(is_listed).order_by(Server.name)
     if machine_id is not None:
@@ -24,6 +25,7 @@ def counts_by_machine(session: Session) -> Mapping[int, int]:
 
 
 def server(session: Session, slug: str) -> Server:
+    """Find a server by its slug. Raises NotFound."""
     row = session.exec(select(Server).where(Server.slug == slug)).first()
     if row is None:
         raise NotFound(_("There is no server called {slug!r}.", slug=slug))
@@ -37,6 +39,7 @@ def server_at(session: Session, base_url: str) -> Server | None:
 
 
 def add_server(session: Session, machine_id: int, name: str, engine: str, base_url: str, **fields: Any) -> Server:
+    """Add a server with a slug of its own."""
     added = Server(
         machine_id=machine_id,
         slug=free_slug(session, Server, name),
@@ -51,6 +54,7 @@ def add_server(session: Session, machine_id: int, name: str, engine: str, base_u
 
 
 def edit_server(session: Session, slug: str, **fields: Any) -> Server:
+    """Change columns of a server; its slug stays. Raises NotFound."""
     edited = server(session, slug)
     for key, value in fields.items():
         setattr(edited, key, value)
@@ -59,6 +63,7 @@ def edit_server(session: Session, slug: str, **fields: Any) -> Server:
 
 
 def archive_server(session: Session, slug: str, archived: bool = True) -> Server:
+    """Archive a server, or restore it. Raises NotFound."""
     return edit_server(session, slug, archived_at=now() if archived else None)
 
 

@@ -26,6 +26,7 @@ class ShareListing(NamedTuple):
 
 
 def add_share(session: Session, kind: str, title: str, snapshot: Mapping[str, Any], schema_version: int) -> Share:
+    """Store a share under a slug that cannot be guessed."""
     slug = secrets.token_hex(SLUG_BYTES)  # no - or _, which programs leave out of a link they find at its end
     share = Share(slug=slug, kind=kind, title=title, snapshot=dict(snapshot), schema_version=schema_version)
     session.add(share)
@@ -34,14 +35,14 @@ def add_share(session: Session, kind: str, title: str, snapshot: Mapping[str, An
 
 
 def list_shares(session: Session) -> Sequence[ShareListing]:
-    """Newest first, revoked ones included."""
+    """All shares, the newest first, revoked ones included."""
     columns = (Share.slug, Share.kind, Share.title, Share.created_at, Share.revoked_at)
     query = select(*columns).order_by(col(Share.id).desc())  # type: ignore[call-overload]  # typed for four columns
     return [ShareListing._make(row) for row in session.exec(query)]
 
 
 def share(session: Session, slug: str) -> Share:
-    """Raises NotFound, in the same words for a revoked share and for one that never was."""
+    """Find a share by its slug. Raises NotFound, in the same words for a revoked share and one that never existed."""
     row = session.exec(select(Share).where(Share.slug == slug, col(Share.revoked_at).is_(None))).first()
     if row is None:
         raise NotFound(_("There is nothing at this address: the link was revoked, or it was never one."))
@@ -49,7 +50,7 @@ def share(session: Session, slug: str) -> Share:
 
 
 def revoke(session: Session, slug: str) -> None:
-    """At once and for ever: its snapshot is emptied too. Raises NotFound."""
+    """Revoke a share for ever; its snapshot is emptied too. Raises NotFound."""
     changed = session.exec(
         update(Share)
         .where(col(Share.slug) == slug, col(Share.revoked_at).is_(None))

@@ -31,6 +31,7 @@ RESERVED = frozenset({"new", "probe", "discover", "accelerators", "devices"})
 
 
 def free_slug(session: Session, table: type[Machine] | type[Server], name: str) -> str:
+    """A slug for the name that no row of the table has yet."""
     base = slugify(name)
     return first_free(
         base, set(session.exec(select(table.slug).where(col(table.slug).startswith(base))).all()) | RESERVED
@@ -38,7 +39,7 @@ def free_slug(session: Session, table: type[Machine] | type[Server], name: str) 
 
 
 def first_free(base: str, used: Collection[str]) -> str:
-    """`base`, or with the lowest number that makes it one of its own.
+    """Return `base`, or `base` with the lowest number that makes it unused.
 
     >>> free("tower", {"tower", "tower-2"})
     'tower-3'

@@ -11,7 +11,7 @@ from sqlmodel import Session, col, select, update
 
 from app.core.configuration import is_file_path
 from app.db import configs
-from app.db.continuation import snapshot_of
+from app.db.configs import snapshot_of
 from app.db.tables import Config, Run, SampleRow
 
 _AT_ONCE = 500

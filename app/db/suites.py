@@ -27,7 +27,7 @@ def _current(session: Session) -> list[SuiteRow]:
 
 
 def suite(session: Session, key: str) -> Suite:
-    """Raises BadInput for an unknown key, naming those that exist."""
+    """Find a suite by its key. Raises BadInput for an unknown one, naming those that exist."""
     match = next((candidate for candidate in list_suites(session) if candidate.key == key), None)
     if match is None:
         keys = ", ".join(suite.key for suite in list_suites(session))
@@ -36,7 +36,7 @@ def suite(session: Session, key: str) -> Suite:
 
 
 def suite_by_sha256(session: Session, key: str, sha256: str) -> Suite:
-    """The very version a run was queued with. Raises NotFound."""
+    """The exact version of a suite that a run was queued with. Raises NotFound."""
     built_in = BUILT_IN.get(key)
     if built_in is not None and built_in.sha256 == sha256:
         return built_in
@@ -47,7 +47,7 @@ def suite_by_sha256(session: Session, key: str, sha256: str) -> Suite:
 
 
 def save_suite(session: Session, title: str, definition: Mapping[str, Any], key: str | None = None) -> Suite:
-    """Adds a suite, or with `key` a new version of one of the person's own. Raises BadInput."""
+    """Add a suite, or with `key` a new version of one of the person's own. Raises BadInput."""
     title = title.strip()
     if not title:
         raise BadInput(_("The suite needs a title."))
@@ -78,7 +78,7 @@ def save_suite(session: Session, title: str, definition: Mapping[str, Any], key:
 
 
 def archive_suite(session: Session, key: str, archived: bool = True) -> None:
-    """All versions of it. Raises NotFound."""
+    """Archive or restore all versions of one of the person's own suites. Raises NotFound."""
     rows = session.exec(select(SuiteRow).where(SuiteRow.key == key)).all()
     if not rows:
         raise NotFound(_("There is no suite of your own called {key!r}.", key=key))

@@ -25,11 +25,12 @@ ENDED_STATES = frozenset(RUN_STATES) - {"queued", "running"}
 
 
 def now() -> datetime:
+    """The current moment in UTC."""
     return datetime.now(UTC)
 
 
 def new_public_id() -> str:
-    """Ten characters without look-alikes: 48 bits, enough not to be guessed by accident within one database."""
+    """Ten random characters without look-alikes: 48 bits, so that two runs of one database never share an id."""
     alphabet = "23456789abcdefghjkmnpqrstuvwxyz"
     return "".join(secrets.choice(alphabet) for _ in range(10))
 
@@ -39,6 +40,8 @@ def _json(default: type) -> Any:
 
 
 class Machine(SQLModel, table=True):
+    """A computer that servers run on, with what is known of its memory and accelerators."""
+
     id: int | None = Field(default=None, primary_key=True)
     slug: str = Field(unique=True, max_length=80)
     name: str = Field(max_length=120)
@@ -50,7 +53,7 @@ class Machine(SQLModel, table=True):
     ram_data_rate_mt_per_s: float | None = None
     ram_bus_bits: int | None = None
     ram_bandwidth_bytes_per_s: float | None = None
-    """As stated; what was measured stands in `bandwidth_probe` and outranks it (store.machines.devices)."""
+    """As stated; what was measured stands in `bandwidth_probe` and outranks it (db.machines.devices)."""
     ram_bandwidth_source: str | None = Field(default=None, max_length=20)
     """sensor, catalogue or typed."""
     os: str = Field(default="", max_length=120)
@@ -113,6 +116,8 @@ class Device(SQLModel, table=True):
 
 
 class Server(SQLModel, table=True):
+    """An LLM server at an address, and what is known of it."""
+
     id: int | None = Field(default=None, primary_key=True)
     machine_id: int = Field(foreign_key="machine.id", index=True)
     slug: str = Field(unique=True, max_length=80)
@@ -143,6 +148,8 @@ FULL_GEOMETRY = "full"
 
 
 class Model(SQLModel, table=True):
+    """A model in one quantization, as a server reports it; several rows may be about the same model."""
+
     __table_args__ = (UniqueConstraint("name", "quantization", "geometry_sha256"),)
 
     id: int | None = Field(default=None, primary_key=True)
@@ -156,6 +163,7 @@ class Model(SQLModel, table=True):
 
     @property
     def title(self) -> str:
+        """Name and quantization."""
         return f"{self.name} {self.quantization}".strip()
 
 
@@ -176,7 +184,7 @@ class StatedGeometry(SQLModel, table=True):
 
 
 class Config(SQLModel, table=True):
-    """A frozen configuration. Rows are only ever inserted; what is known of the model may grow (store/configs.py)."""
+    """A frozen configuration. Rows are only ever inserted; what is known of the model may grow (db/configs.py)."""
 
     __table_args__ = (UniqueConstraint("server_id", "fingerprint"),)
 
@@ -212,6 +220,8 @@ class Suite(SQLModel, table=True):
 
 
 class Run(SQLModel, table=True):
+    """One execution of a suite against a server."""
+
     __table_args__ = (
         CheckConstraint("status IN ('queued','running','done','failed','cancelled','interrupted')", name="status"),
         CheckConstraint("source IN ('live','import')", name="source"),
@@ -247,7 +257,7 @@ class Run(SQLModel, table=True):
     labels: list[str] = _json(list)
     """A person's own words for this run; those of its configuration are frozen with it."""
     hardware: list[dict[str, Any]] = _json(list)
-    """The devices of the machine as they were known when the run started; see store.machines.MachineDevice."""
+    """The devices of the machine as they were known when the run started; see db.machines.MachineDevice."""
     hidden_at: datetime | None = None
     """Since when it is left out of histories and statistics."""
     hidden_reason: str = Field(default="", sa_type=MessageText)
@@ -282,6 +292,8 @@ class Run(SQLModel, table=True):
 
 
 class SampleRow(SQLModel, table=True):
+    """One request of a run, with all of its token events."""
+
     __tablename__ = "sample"
     __table_args__ = (UniqueConstraint("run_id", "ordinal"),)
 
@@ -295,7 +307,7 @@ class SampleRow(SQLModel, table=True):
     record: dict[str, Any] = _json(dict)
     """Everything of `samples.Sample` except events, flags and error."""
     events: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
-    """zlib-compressed JSON columns; see store/samples.py."""
+    """zlib-compressed JSON columns; see db/samples.py."""
     sensors: dict[str, Any] = _json(dict)
     flags: list[str] = _json(list)
     error: str | None = Field(default=None, sa_type=MessageText)

@@ -44,20 +44,21 @@ def freeze(session: Session, run: Run) -> FrozenDevices:
 
 
 def refreeze(session: Session, run: Run) -> None:
-    """Takes what is known of the machine today for what the run was measured on."""
+    """Replace what a run has frozen of the hardware by what is known of the machine today."""
     run.hardware = freeze(session, run)
     session.add(run)
 
 
 def hardware_of(session: Session, run: Run) -> Hardware:
-    """None of the machine's where the model ran elsewhere."""
+    """The hardware of a run, without the machine's devices where the model ran elsewhere."""
     if run.config is not None and remote_host(run.config.settings):
         return Hardware(())
     return resolve_hardware(run.hardware, devices(session, run.machine))
 
 
 def gpu_share_of(evidence: Mapping[str, Any]) -> float | None:
-    """Of 1: how much of the model was in the memory of cards, as the server said after a run; None: it does not say."""
+    """The share of the model that was in the memory of cards, 0 to 1, as the server reported it after a run; None: not
+    reported."""
     shares = [figure["value"] for figure in evidence.get("server", ()) if figure["name"] == "gpu_share"]
     return shares[0] if shares else None
 
@@ -70,7 +71,7 @@ class HardwareRecord(NamedTuple):
 
 
 def newest_records(session: Session) -> dict[tuple[int, int], HardwareRecord]:
-    """Of the newest done run of each configuration, by machine and configuration."""
+    """The record of the newest done run of each configuration, by machine and configuration."""
     newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None), NOT_HIDDEN)
     newest = newest.group_by(col(Run.machine_id), col(Run.config_id))
     columns = (col(Run.machine_id), col(Run.config_id), col(Run.hardware), col(Run.evidence))
@@ -112,6 +113,7 @@ def _with_later_figures(device: MachineDevice, today: Iterable[MachineDevice]) -
 
 
 def freeze_devices(devices: Iterable[MachineDevice]) -> FrozenDevices:
+    """The devices as plain JSON values, as a run stores them."""
     frozen = []
     for device in devices:
         stated = [
@@ -122,6 +124,7 @@ def freeze_devices(devices: Iterable[MachineDevice]) -> FrozenDevices:
 
 
 def thaw_devices(frozen: FrozenDevices) -> list[MachineDevice]:
+    """The devices that a run has stored."""
     return [
         MachineDevice(**{**record, "bandwidths": [_stated(bandwidth) for bandwidth in record["bandwidths"]]})
         for record in frozen
@@ -201,18 +204,20 @@ def _is_same_kind(first: MachineDevice, second: MachineDevice) -> bool:
 
 
 def describe_devices(devices: Sequence[MachineDevice]) -> str:
-    """`2 × RTX 3090 24.0 GB + Memory 64.0 GB`; empty when nothing is known."""
+    """All devices in one line, such as `2 × RTX 3090 24.0 GB + Memory 64.0 GB`; empty when nothing is known."""
     return _device_list([*_pool_devices(devices, "accelerator"), *_pool_devices(devices, "ram")], with_memory=True)
 
 
 class HardwareChange(NamedTuple):
+    """A change of the hardware between two runs of a server."""
+
     at: datetime
     """When the first run with the new hardware started."""
     text: str
 
 
 class Timelines:
-    """Of each server, since when its runs have had which hardware."""
+    """The hardware of each server's runs over time."""
 
     def __init__(self, rows: Iterable[tuple[int, datetime, FrozenDevices]]) -> None:
         self._since: dict[int, list[datetime]] = {}
@@ -230,7 +235,7 @@ class Timelines:
         return device_changes(devices[first], devices[second])
 
     def all_changes(self) -> dict[int, list[HardwareChange]]:
-        """By server, in order of time."""
+        """All changes by server, in order of time."""
         changes: dict[int, list[HardwareChange]] = {}
         for server_id, since in self._since.items():
             for (_since, then), (at, today) in pairwise(zip(since, self._devices[server_id], strict=True)):
@@ -239,7 +244,8 @@ class Timelines:
         return changes
 
     def unchanged_since(self, server_id: int, moment: datetime) -> datetime | None:
-        """Since when the hardware of a run that started at `moment` is no other; None: since ever, as far as known."""
+        """Since when the hardware has been that of a run that started at `moment`; None: no earlier change is
+        recorded."""
         place = self._place(server_id, moment)
         devices = self._devices.get(server_id, [])
         changed = next((i for i in range(place - 1, -1, -1) if device_changes(devices[i], devices[place])), None)

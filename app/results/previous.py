@@ -5,15 +5,18 @@ from dataclasses import dataclass
 
 from sqlmodel import Session, col, select
 
-from app.core.configuration import describe_changes
-from app.db.continuation import snapshot_of
-from app.db.tables import Config, Model, Run
+from app.core.configuration import Snapshot, describe_changes
+from app.db.configs import snapshot_of
+from app.db.runs import related_rows
+from app.db.tables import Config, Run
 from app.results import hardware
 from app.results.run_filter import NOT_HIDDEN
 
 
 @dataclass(frozen=True)
 class Previous:
+    """What a server had before, and what has changed since."""
+
     fingerprint: str
     """Of the previous configuration."""
     changes: Sequence[str]
@@ -26,8 +29,9 @@ class Previous:
 
 
 def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
-    """None for a run without a configuration, and for the first configuration of a server on its first hardware.
+    """What the server of a run had before the run's configuration and hardware.
 
+    None for a run without a configuration, and for the first configuration of a server on its first hardware.
     Hidden runs do not count.
     """
     if run.config_id is None or run.started_at is None:
@@ -38,7 +42,7 @@ def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None
         col(Run.started_at) < run.started_at,
         NOT_HIDDEN,
     )
-    newest_first = before.order_by(col(Run.started_at).desc(), col(Run.id).desc()).limit(1)
+    newest_first = before.order_by(col(Run.started_at).desc(), col(Run.id).desc()).options(*related_rows()).limit(1)
     timelines = hardware.timelines(session, run.server_id)
     hardware_since = timelines.unchanged_since(run.server_id, run.started_at)
     is_other = col(Run.config_id) != run.config_id
@@ -55,12 +59,12 @@ def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None
             Run.status == "done",
         )
     ).first()
-    frozen = _frozen(session, [last, run])
+    assert last.config is not None
     return Previous(
-        fingerprint=frozen[last.config_id][0].fingerprint,
+        fingerprint=last.config.fingerprint,
         changes=[
             *timelines.between(run.server_id, last.started_at, run.started_at),
-            *describe_changes(snapshot_of(*frozen[last.config_id]), snapshot_of(*frozen[run.config_id]), engine_titles),
+            *describe_changes(_snapshot(last), _snapshot(run), engine_titles),
         ],
         run=comparable,
     )
@@ -75,8 +79,6 @@ def previous_of_config(
     return previous(session, first, engine_titles) if first else None
 
 
-def _frozen(session: Session, runs: Sequence[Run]) -> dict[int | None, tuple[Config, Model]]:
-    """By the id of the configuration."""
-    used = select(Config, Model).join(Model, col(Model.id) == Config.model_id)
-    rows = session.exec(used.where(col(Config.id).in_({run.config_id for run in runs}))).all()
-    return {config.id: (config, model) for config, model in rows}
+def _snapshot(run: Run) -> Snapshot:
+    assert run.config is not None
+    return snapshot_of(run.config, run.config.model)

@@ -8,7 +8,7 @@ from sqlmodel import Session
 from app.core.configuration import distinguishing_weights, model_names
 from app.core.errors import BadInput
 from app.core.i18n import N_, _
-from app.db.continuation import snapshot_of
+from app.db.configs import snapshot_of
 from app.db.runs import runs_by_id
 from app.db.tables import Config, Machine, Model, Run
 from app.metrics import NULL_REASONS

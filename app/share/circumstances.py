@@ -10,7 +10,7 @@ from app.core.configuration import Snapshot
 from app.core.errors import NotFound
 from app.core.i18n import N_, _, joined
 from app.db import suites
-from app.db.continuation import snapshot_of
+from app.db.configs import snapshot_of
 from app.db.machines import MachineDevice, source_words
 from app.db.tables import Config, Machine, Model, Run
 from app.metrics import metrics

@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlmodel import Session
 
 from app.core.errors import BadInput
-from app.core.i18n import ENGLISH, _, retold, use
+from app.core.i18n import ENGLISH, _, localized, use
 from app.db import shares
 from app.share.snapshot import SCHEMA_VERSION, Snapshot
 
@@ -37,5 +37,5 @@ def open_share(session: Session, slug: str) -> StoredShare:
     """The share with this slug. Raises NotFound, and Conflict for a snapshot of another version."""
     row = shares.share(session, slug)
     with use(ENGLISH):  # the title and all forms but the page are, whoever reads them
-        values = retold(row.snapshot)
+        values = localized(row.snapshot)
     return StoredShare(row.slug, Snapshot.from_json(values, row.schema_version), row.created_at)

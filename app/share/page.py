@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from app.core import files, templating
-from app.core.i18n import ENGLISH, language, retold
+from app.core.i18n import ENGLISH, language, localized
 from app.core.units import spread
 from app.share.markdown import to_markdown
 from app.share.snapshot import Snapshot, format_cell
@@ -55,7 +55,7 @@ def _environment() -> "jinja2.Environment":
 
 def render_body(snapshot: Snapshot) -> Markup:
     """In the reader's language."""
-    localized = snapshot if language() == ENGLISH else retold(snapshot)
+    localized = snapshot if language() == ENGLISH else localized(snapshot)
     html = _environment().get_template("_share.html").render(share=localized, spread=spread)
     return Markup(html)  # noqa: S704  # the template has escaped it
 

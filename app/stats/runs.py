@@ -57,7 +57,7 @@ def run_median(
     repetitions: int,
     concurrency: int = 1,
 ) -> RunMedian:
-    """From the summary of a run's repetitions; `value` is their median and positive.
+    """A run's median from the summary of its repetitions; `value` is their median and positive.
 
     Relative deviations stand for those of logarithms: they agree to first order, and a run whose repetitions differ by
     more than 10 % supports no verdict anyway. Streams of one round disturb each other: a round is one repetition.
@@ -104,7 +104,7 @@ class RunScatter:
     """The history is that of other machines: this one has none."""
 
     def variance_of_median(self, run: RunMedian) -> float:
-        """Of a run's median around its configuration."""
+        """The variance of a run's median around its configuration, on logarithms."""
         usual = self.repetition_variance
         if usual is None:
             usual = run.repetition_variance or 0.0
@@ -129,7 +129,9 @@ def run_scatter(
     compared: Sequence[RunMedian] = (),
     is_elsewhere: bool = False,
 ) -> RunScatter:
-    """`groups`: for each configuration (same hardware and prompt), its runs. `compared`: runs that are compared and in
+    """How much runs differ, from a history and an assumed standard deviation of logarithms.
+
+    `groups`: for each configuration (same hardware and prompt), its runs. `compared`: runs that are compared and in
     no group: how their repetitions scatter counts, their differences do not."""
     groups = [_without_lone_runs(group) for group in groups if len(group) > 1]
     runs = [run for group in groups for run in group]

@@ -33,6 +33,8 @@ Direction = Literal["higher", "lower"]
 
 
 class Verdict(StrEnum):
+    """What may be concluded about a change."""
+
     BETTER = "better"
     WORSE = "worse"
     SAME = "same"
@@ -53,14 +55,14 @@ class Result:
         return median(run.log_value for run in self.runs)
 
     def variance(self, extra_runs: int = 0) -> float:
-        """Of the median of its runs; of so many more runs like them."""
+        """The variance of the median of its runs, or of that many more runs like them."""
         variances = [self.scatter.variance_of_median(run) for run in self.runs]
         return math.fsum(variances) / len(variances) * median_variance(len(variances) + extra_runs)
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """`other` over `base`: 1.1 is 10 % more."""
+    """The compared result over the base: 1.1 is 10 % more."""
 
     value: float
     low: float
@@ -78,7 +80,7 @@ def judge(
     better: Mapping[str, Direction],
     same_within: float = SAME_WITHIN,
 ) -> dict[str, Ratio]:
-    """Base and other of some metrics, judged together: the verdicts are corrected for as many looks.
+    """Judge base and compared result of several metrics together: the verdicts are corrected for as many looks.
 
     An interval within `same_within` of 1 is the same, however certain the difference.
     """

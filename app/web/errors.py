@@ -67,14 +67,14 @@ def response(request: Request, status: int, sentence: str) -> Response:
 def refusal(request: Request, status: int, sentence: str) -> Response:
     """A response in the reader's language, for middleware that runs before the language is set."""
     with i18n.use(language.request_language(request)):
-        return response(request, status, i18n.retold(_(sentence)))
+        return response(request, status, i18n.localized(_(sentence)))
 
 
 def _known(request: Request, error: Exception) -> Response:
     assert isinstance(error, RoofmarkError)
     if error.__cause__ is not None and not isinstance(error, NotFound):  # not worth a log entry
         log.warning("%s", error, exc_info=error)
-    return response(request, error.http_status, i18n.retold(error.message))  # a share is read in English
+    return response(request, error.http_status, i18n.localized(error.message))  # a share is read in English
 
 
 def _invalid(request: Request, error: Exception) -> Response:

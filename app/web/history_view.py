@@ -23,6 +23,7 @@ class FieldFilter:
 
     @classmethod
     def read(cls, text: str) -> "FieldFilter":
+        """Parse `field:value`. Raises BadInput."""
         key, colon, value = text.partition(":")
         if not colon:
             raise BadInput(
@@ -36,6 +37,8 @@ class FieldFilter:
 
 @dataclass(frozen=True)
 class HistoryView:
+    """What a history shows: runs, metric, and how series are made."""
+
     where: RunFilter
     metric: str = ""
     """A metric's key; empty: the headline metrics."""
@@ -54,6 +57,7 @@ class HistoryView:
 
     @property
     def metrics(self) -> Sequence[Metric]:
+        """The metrics of its panels, from the top."""
         return [metrics()[key] for key in ([self.metric] if self.metric else HEADLINE_METRICS)]
 
     @property
@@ -65,12 +69,13 @@ class HistoryView:
         return urlencode([(key, value) for key, value in pairs if value])
 
     def narrowed(self, value: str) -> "HistoryView":
-        """Only one of the series: a configuration by its fingerprint, or a value of the field that groups them."""
+        """The view of one of its series: of a configuration by its fingerprint, or of one value of the field."""
         if self.by == CONFIGURATION:
             return replace(self, where=replace(self.where, config=value))
         return replace(self, by=CONFIGURATION, only=(*self.without(self.by).only, FieldFilter(self.by, english(value))))
 
     def without(self, field: str) -> "HistoryView":
+        """The view without the filter of a field."""
         return replace(self, only=tuple(field_filter for field_filter in self.only if field_filter.field != field))
 
     def config_ids(
@@ -88,6 +93,7 @@ class HistoryView:
 
 
 def parse_grouping(text: str, configs: Mapping[int, ConfigDescription]) -> str:
+    """The key of the field that series are made by; the configuration without one. Raises BadInput."""
     titles = groupings(configs)
     if text and text not in titles:
         raise BadInput(
@@ -115,5 +121,5 @@ def filterable_values(
 
 
 def groupings(configs: Mapping[int, ConfigDescription]) -> dict[str, str]:
-    """The fields that series can be grouped by: titles by key."""
+    """The fields that series can be made by: titles by key."""
     return {CONFIGURATION: _("Configuration"), **series_titles(configs.values())}

@@ -10,7 +10,7 @@ from app.charts import explore as charts
 from app.charts.base import MAX_POINTS
 from app.charts.explore.table import empty_text, notes
 from app.core.samples import Workload
-from app.db.continuation import snapshot_of
+from app.db.configs import snapshot_of
 from app.db.tables import Config, Model
 from app.metrics import metrics
 from app.results.explore import ExploreResult, View

@@ -13,7 +13,7 @@ from sqlmodel import select
 
 from app.core.samples import Kind, Sample, Status, Workload
 from app.db import baselines, configs, machines, runs
-from app.db.continuation import snapshot_of
+from app.db.configs import snapshot_of
 from app.db.database import Database
 from app.db.tables import Config, Model
 from app.metrics import flags_of

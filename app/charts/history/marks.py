@@ -25,7 +25,7 @@ MAX_MARKS = 12
 
 
 class Change(NamedTuple):
-    """Of configuration or hardware."""
+    """A change of configuration or hardware between two runs that follow one another on a server."""
 
     at: datetime
     server: str
@@ -37,6 +37,8 @@ class Change(NamedTuple):
 
 
 class Changes(NamedTuple):
+    """The changes of all servers that a chart marks."""
+
     newest: Sequence[Change]
     """MAX_MARKS at most, in order of time."""
     total: int
@@ -49,7 +51,7 @@ def changes_of(
     engine_titles: Mapping[str, str],
     hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> Changes:
-    """Where a server's configuration or hardware is another than at its run before."""
+    """Find where a server's configuration or hardware differs from that of its previous run."""
 
     @cache
     def words(old: int, new: int) -> tuple[str, ...]:
@@ -69,6 +71,7 @@ def changes_of(
 
 
 def change_list(server_changes: Changes) -> AnnotationList | None:
+    """The list below the chart that explains its numbered marks; None without changes."""
     if not server_changes.total:
         return None
     shown = len(server_changes.newest)
@@ -86,6 +89,7 @@ def change_list(server_changes: Changes) -> AnnotationList | None:
 def shift_list(
     shifts: Sequence[Shift], metrics: Sequence[Metric], titles: Mapping[int, str], run_link: Callable[[str], str]
 ) -> AnnotationList | None:
+    """The list below the chart that explains the level shifts, which have capital letters; None without any."""
     if not shifts:
         return None
     of_all = _(", the newest {shown} of {all:,}", shown=MAX_MARKS, all=len(shifts)) if len(shifts) > MAX_MARKS else ""
@@ -108,6 +112,7 @@ def drift_list(
     titles: Mapping[int, str],
     run_link: Callable[[str], str],
 ) -> AnnotationList | None:
+    """The list below the chart that explains the drifts, which have small letters; None without any."""
     if not drifts:
         return None
     of_all = _(", the newest {shown} of {all:,}", shown=MAX_MARKS, all=len(drifts)) if len(drifts) > MAX_MARKS else ""
@@ -127,7 +132,8 @@ def drift_list(
 def mark_layout(
     server_changes: Changes, shifts: Sequence[Shift], drifts: Sequence[SeriesDrift], panels: Sequence[Panel]
 ) -> dict[str, list[Any]]:
-    """Shapes and annotations; `name` says whether a shift or a drift is for the better or the worse."""
+    """Plotly's shapes and annotations for all marks; `name` says whether a shift or a drift is for the better or the
+    worse."""
     shapes: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
     for number, change in enumerate(server_changes.newest, 1):

@@ -19,6 +19,8 @@ GAP = 0.065
 
 @dataclass(frozen=True)
 class Panel:
+    """One of the small multiples: a metric and where its panel is."""
+
     metric: Metric
     place: int
     """From the top; also the metric's place among a point's readings."""
@@ -38,10 +40,12 @@ class Panel:
 
 
 def panels_of(metrics: Sequence[Metric]) -> list[Panel]:
+    """One panel for each metric, from the top."""
     return [Panel(metric, place, len(metrics)) for place, metric in enumerate(metrics)]
 
 
 def layout_of(points: "HistoryTable", panels: Sequence[Panel], drawn_marks: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """Plotly's layout: the time axis below all panels, and the axes of each."""
     first, last = points[0].started_at, points[-1].started_at
     around = pad(points)
     return {
@@ -59,9 +63,10 @@ def layout_of(points: "HistoryTable", panels: Sequence[Panel], drawn_marks: Mapp
 
 
 def pad(points: "HistoryTable") -> timedelta:
+    """How much time the axis shows before the first run and after the last."""
     return max((points[-1].started_at - points[0].started_at) * 0.03, timedelta(minutes=10))
 
 
 def stamp(moment: datetime) -> str:
-    """UTC, as Plotly reads it: it knows no zones."""
+    """A moment in UTC as Plotly reads it, without a zone."""
     return moment.isoformat(" ", "seconds")[:19]

@@ -21,6 +21,8 @@ CONFIGURATION = "configuration"
 
 @dataclass(frozen=True)
 class Series:
+    """One line of the chart, or all older ones together in the background."""
+
     index: int | None
     """None: drawn in the background."""
     key: str
@@ -31,7 +33,7 @@ class Series:
 
     @property
     def mode(self) -> str:
-        """HistoryTable of everything else make no line."""
+        """Plotly's mode: the series in the background has no line."""
         return "markers" if self.index is None else "lines+markers"
 
 
@@ -43,7 +45,7 @@ def series_of(
     engine_titles: Mapping[str, str],
     hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> list[Series]:
-    """Those with the newest runs first, each distinct; all others are together the last one."""
+    """The series in the order of their newest runs; beyond MAX_SERIES, all others together are the last one."""
     from app.results.history.table import merged  # loads numpy: not at start
 
     grouped: dict[str, list[Places]] = {}
@@ -79,7 +81,7 @@ def _key(
     by: str,
     engine_titles: Mapping[str, str],
 ) -> str:
-    """What series a run belongs to; all runs of a stretch belong to the same."""
+    """What series a run belongs to; all runs of a segment belong to the same."""
     config_id = int(points.config_ids[place])
     if by == CONFIGURATION:
         return str(config_id)

@@ -18,10 +18,11 @@ MAX_BAND = 40
 """So many steps are enough for the band of one series in one panel."""
 
 ValueSegments = Sequence["Places"]
-"""The stretches of a series, without runs that have no value of one metric."""
+"""The segments of a series, without runs that have no value of one metric."""
 
 
 def segments_with_values(points: "HistoryTable", series: Series, panel: Panel) -> ValueSegments:
+    """The segments of a series, reduced to the runs that have a value of the panel's metric; without empty ones."""
     is_known = points.is_known(panel.place)
     with_values = [segment[is_known[segment]] for segment in series.segments]
     return [segment for segment in with_values if len(segment)]
@@ -37,7 +38,7 @@ def line(
     titles: Mapping[int, str],
     always: "Places",
 ) -> dict[str, Any]:
-    """Measured values; a line is broken between stretches. Runs in `always` are never left out."""
+    """A series' trace of measured values; its line is broken between segments. Runs in `always` are never left out."""
     flat = [place for segment in segments for place in segment.tolist()]
     values: list[float] = points.values(panel.place)[flat].tolist()
     starts = _segment_starts(segments)
@@ -74,7 +75,7 @@ def _point_texts(points: "HistoryTable", places: Sequence[int], panel: Panel, wi
 
 
 def _segment_starts(segments: ValueSegments) -> list[int]:
-    """Places among all values at which another stretch begins."""
+    """Places among all values at which another segment begins."""
     starts, offset = [], 0
     for segment in segments[:-1]:
         offset += len(segment)
@@ -102,7 +103,7 @@ def _with_gaps(indices: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[
 
 
 def band(points: "HistoryTable", series: Series, panel: Panel, segments: ValueSegments) -> dict[str, Any] | None:
-    """Value ± standard deviation as one outline for each stretch; of very many runs, of neighbours together."""
+    """The band of value ± standard deviation, one outline for each segment; with many runs, neighbours share a step."""
     x: list[str | None] = []
     y: list[float | None] = []
     total = sum(len(segment) for segment in segments)
@@ -135,7 +136,7 @@ def band(points: "HistoryTable", series: Series, panel: Panel, segments: ValueSe
 def roofs(
     points: "HistoryTable", series: Series, panel: Panel, ceilings: Mapping[int, float], pad: timedelta
 ) -> dict[str, Any] | None:
-    """A dashed line over the speeds of each configuration whose ceiling is known, as long as its newest stretch is."""
+    """A dashed line at the decode ceiling of each configuration that has one, as long as its newest segment."""
     x: list[str | None] = []
     y: list[float | None] = []
     newest = {

@@ -40,8 +40,11 @@ class Standing:
 
 
 def standings(session: Session, public_ids: Collection[str]) -> dict[str, Standing]:
-    """Of runs, by public id. Missing are those without a baseline, those that did not finish, and those from before
-    the baseline was measured: a baseline is for what comes after it. A handful of queries, however many runs."""
+    """How runs stand beside their baselines, by public id, in a handful of queries.
+
+    Missing are those without a baseline, those that did not finish, and those from before the baseline was measured:
+    a baseline is for what comes after it.
+    """
     pairs = _with_baseline(session, public_ids)
     compared = _comparable(pairs)
     unsound = unsound_by_run(session, {side.public_id for pair in compared for side in pair}) if compared else {}
@@ -50,6 +53,7 @@ def standings(session: Session, public_ids: Collection[str]) -> dict[str, Standi
 
 
 def standing(session: Session, public_id: str) -> Standing | None:
+    """The standing of one run; None without a baseline that it is compared with."""
     return standings(session, [public_id]).get(public_id)
 
 
@@ -65,7 +69,10 @@ class RunVerdicts(NamedTuple):
 
 
 def verdicts_of_run(session: Session, run: Run, before: Run | None) -> RunVerdicts:
-    """`before`: the newest run of the previous configuration with the same suite, if there is one."""
+    """All that is concluded about one run.
+
+    `before`: the newest run of the previous configuration with the same suite, if there is one.
+    """
     pairs = _with_baseline(session, [run.public_id])
     compared = _comparable(pairs)
     why_not = refusal_reason_runs(before, run) if before else ""
@@ -93,7 +100,7 @@ def _comparable(pairs: Collection[tuple[BaselineSide, BaselineSide]]) -> list[tu
 
 
 def to_json(standing: Standing | None) -> dict[str, Any] | None:
-    """As the document of a run holds it."""
+    """A standing as the JSON document of a run holds it."""
     if standing is None:
         return None
     return {**asdict(standing), "values": {key: values._asdict() for key, values in standing.values.items()}}

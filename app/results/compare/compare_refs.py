@@ -27,12 +27,16 @@ class Reference(NamedTuple):
 
     @property
     def key(self) -> str:
+        """The reference as it is written: a run id, or `config:` and a run id."""
         return f"{CONFIG if self.is_config else ''}{self.public_id}"
 
 
 def resolve(session: Session, names: Sequence[str]) -> list[Reference]:
-    """Run ids, `config:` with a run id, and words: `latest` is the newest finished run; `previous` and `baseline` are
-    seen from the last run that is named by itself, or from the latest. Raises BadInput and NotFound."""
+    """Resolve what a comparison names: run ids, `config:` with a run id, and words.
+
+    `latest` is the newest finished run; `previous` and `baseline` are seen from the last run that is named by itself,
+    or from the latest. Raises BadInput and NotFound.
+    """
     if not FEWEST <= len(names) <= MOST:
         raise BadInput(
             _("A comparison takes {fewest} to {most} runs, not {count}.", fewest=FEWEST, most=MOST, count=len(names))

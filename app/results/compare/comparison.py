@@ -11,7 +11,7 @@ from app.core.configuration import model_names
 from app.core.errors import BadInput
 from app.core.i18n import _, enumerated, joined
 from app.core.samples import Workload
-from app.db.continuation import snapshot_of
+from app.db.configs import snapshot_of
 from app.metrics import (
     HEADLINE_METRICS,
     further_metrics,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from app.core.config_settings import NOT_STATED, SETTINGS
 from app.core.configuration import Snapshot, distinguishing_weights, model_names
 from app.core.i18n import _, enumerated, joined, lower_first, separator
-from app.db.continuation import snapshot_of
+from app.db.configs import snapshot_of
 from app.db.tables import Run
 from app.results.fields.field import Field, RunContext
 from app.results.fields.registry import context_fields

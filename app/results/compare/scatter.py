@@ -44,7 +44,9 @@ class Scatters:
     def of(
         self, series: Series, point: Workload, key: str, source: Source, sides: Sequence[Mapping[int, RunMedian]]
     ) -> RunScatter:
-        """`sides`: the runs that are compared, by id, those of each side together. Their differences within a side
+        """How much runs of one configuration differ, for one metric at one point.
+
+        `sides`: the runs that are compared, by id, those of each side together. Their differences within a side
         are part of the history, those between the sides are not.
 
         A machine without a history borrows that of others where they are less steady than is assumed: that others are
@@ -103,6 +105,7 @@ def _scatter(
 
 
 def median_of(value: PastValue) -> RunMedian:
+    """A run's median as the statistics between runs need it."""
     return run_median(
         value.value,
         value.standard_deviation,
@@ -115,7 +118,7 @@ def median_of(value: PastValue) -> RunMedian:
 
 @cached_query(maxsize=4)
 def run_groups(session: Session, histories: frozenset[Series]) -> Mapping[Series, Groups]:
-    """Of sound runs; only groups that have at least two."""
+    """The runs of each history in groups: only sound runs, and only groups of at least two."""
     runs = past_runs(session, histories)
     by_run: dict[int, dict[tuple[str, Source], PastValue]] = {}
     for value in past_values(session, frozenset(run.run_id for run in runs), HEADLINE_METRICS):

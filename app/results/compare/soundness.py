@@ -53,7 +53,7 @@ def unsound_reasons(evidence: Mapping[str, Any], variation: Mapping[str, float |
 
 
 def unsound_by_run(session: Session, public_ids: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """`unsound_reasons` of each run that has any, by public id. One query, however many runs."""
+    """The unsound_reasons of each run that has any, by public id; one query, however many runs."""
     reasons = {
         public_id: unsound_reasons(row.evidence, row.variation)
         for public_id, row in unsound_evidence(session, public_ids, HEADLINE_METRICS).items()
@@ -83,29 +83,33 @@ def disturbances(evidence: Mapping[str, Any]) -> Sequence[Disturbance]:
 
 
 def machine_busy(when: str, share: float) -> Disturbance:
-    """`when`: before or during. `share`: of all processors, by everything but the server and Roofmark."""
+    """The machine worked for others `when`: before or during the run. `share`: of all processors, without the server
+    and Roofmark."""
     return {"kind": "machine_busy", "when": when, "share": round(share, 3)}
 
 
 def server_shared() -> Disturbance:
-    """It worked for somebody else."""
+    """The server worked for somebody else during the run."""
     return {"kind": "server_shared"}
 
 
 def server_restarted() -> Disturbance:
+    """The server restarted during the run."""
     return {"kind": "server_restarted"}
 
 
 def models_changed(models: Sequence[str]) -> Disturbance:
+    """The server answered with different models during the run."""
     return {"kind": "models_changed", "models": list(models)}
 
 
 def swapped(n_bytes: int) -> Disturbance:
+    """The machine swapped this many bytes during the run."""
     return {"kind": "swapped", "bytes": n_bytes}
 
 
 def throttled(throttles: Sequence[str]) -> Disturbance:
-    """In some rounds and not in others; as `gpu0: temperature`."""
+    """A GPU was throttled in some rounds and not in others; `throttles` such as `gpu0: temperature`."""
     return {"kind": "throttled", "throttles": list(throttles)}
 
 

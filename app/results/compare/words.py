@@ -47,7 +47,7 @@ def unsound_words(reasons: Iterable[str]) -> str:
 
 
 def unsound_run_words(reasons: Iterable[str]) -> str:
-    """The same of a run by itself."""
+    """Why no verdict can rest on a run by itself; empty without a reason."""
     reasons = list(reasons)
     return _("No verdict can rest on this run: {reasons}.", reasons=enumerated(reasons)) if reasons else ""
 
@@ -84,7 +84,7 @@ def scatter_words(scatters: Mapping[str, RunScatter]) -> str:
 
 
 def pair_scatter_words(comparison: Comparison, place: int) -> str:
-    """Behind the verdict on a subject; of two machines, of each."""
+    """How much runs differ, as the verdict on the `place`-th subject assumes it; two machines have a sentence each."""
     sides = comparison.subjects[0], comparison.subjects[place]
     if sides[0].machine == sides[1].machine:
         return scatter_words(comparison.main_scatters(place))

@@ -6,8 +6,7 @@ from typing import NamedTuple
 from sqlmodel import Session
 
 from app.core.samples import Workload
-from app.db.configs import ConfigDescription
-from app.db.continuation import snapshot_of
+from app.db.configs import ConfigDescription, snapshot_of
 from app.results.ceiling import CeilingRequest, decode_ceilings
 from app.results.explore import observations as store
 from app.results.explore.aggregate import ExploreResult, aggregate, metrics_of

@@ -48,6 +48,8 @@ _LEAST = 1e-7
 
 @dataclass(frozen=True)
 class ChangePoint:
+    """A place where the level of a series shifts."""
+
     index: int
     """Of the first run at the new level."""
     ratio: float
@@ -83,6 +85,8 @@ class Drift:
 
 
 class Development(NamedTuple):
+    """What happens in a series: where it shifts, and whether it drifts."""
+
     points: list[ChangePoint]
     drift: Drift | None
     """Over the whole series; the points are what is left without it."""
@@ -114,7 +118,7 @@ class _Compared(NamedTuple):
 def change_points(
     means: ArrayLike, deviations: ArrayLike | Sequence[float | None], counts: ArrayLike
 ) -> list[ChangePoint]:
-    """As `development` has them, of runs at even distances."""
+    """The change points that `development` finds, for runs at even distances."""
     return development(means, deviations, counts).points
 
 
@@ -124,7 +128,10 @@ def development(
     counts: ArrayLike,
     times: ArrayLike | None = None,
 ) -> Development:
-    """Of runs in order of time: mean and sample standard deviation of the logarithms of the repetitions, and how many.
+    """Find the shifts and the drift of a series of runs in order of time.
+
+    `means` and `deviations` are mean and sample standard deviation of the logarithms of the repetitions, `counts` how
+    many repetitions there are.
 
     `times` are when they started, in any unit. Deviations that are unknown (None or not a number) leave the noise to
     the spread between the runs. Nothing is found among fewer than two levels of MIN_RUNS.

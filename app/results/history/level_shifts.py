@@ -27,12 +27,16 @@ _RATES = (
 
 
 class MetricShift(NamedTuple):
+    """A shift of one metric."""
+
     place: int
     """Of the metric among those that the points have readings of."""
     point: "ChangePoint"
 
 
 class Shift(NamedTuple):
+    """A level shift of one or several metrics at the same run."""
+
     config_id: int
     at: datetime
     """When the first run at the new level started."""
@@ -46,6 +50,8 @@ class Shift(NamedTuple):
 
 
 class MetricDrift(NamedTuple):
+    """A drift of one metric."""
+
     place: int
     """Of the metric among those that the points have readings of."""
     drift: "Drift"
@@ -54,7 +60,7 @@ class MetricDrift(NamedTuple):
 
 
 class SeriesDrift(NamedTuple):
-    """From the first run of a series to its last."""
+    """A drift of a segment, from its first run to its last."""
 
     config_id: int
     since: datetime
@@ -68,7 +74,7 @@ class SeriesDrift(NamedTuple):
 def shifts(
     points: "HistoryTable", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
 ) -> list[Shift]:
-    """Of points that have readings of so many metrics; shifts in order of time.
+    """The level shifts of all segments, of `metrics` metrics, in order of time.
 
     Metrics that shift at the same run, or one run apart, shift together: at the run where it is clearest.
     """
@@ -81,7 +87,7 @@ def shifts(
 def drifts(
     points: "HistoryTable", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
 ) -> list[SeriesDrift]:
-    """Of points that have readings of so many metrics; in order of their last runs."""
+    """The drifts of all segments, of `metrics` metrics, in the order of their last runs."""
     series = [drift for places in points.segments(hardware or {}) if (drift := _drift(points, places, metrics))]
     return sorted(series, key=lambda drift: drift.until)
 
@@ -104,7 +110,7 @@ def _drift(points: "HistoryTable", places: "Places", metrics: int) -> SeriesDrif
 
 
 class _SegmentShift(NamedTuple):
-    """A shift of one metric, by the places of runs in their stretch."""
+    """A shift of one metric, by the places of runs in their segment."""
 
     after: int
     before: int
@@ -151,7 +157,7 @@ def _metric_shifts(points: "HistoryTable", places: "Places", place: int) -> list
 
 
 def _development(points: "HistoryTable", places: "Places", place: int) -> "tuple[Places, Development]":
-    """Of one metric in a stretch, and where in it the runs with a value are: others are passed over.
+    """The development of one metric in a segment, and where in it the runs with a value are: others are passed over.
 
     Deviations are those of logarithms: relative ones.
     """
@@ -194,28 +200,31 @@ def _cached(series: _Series) -> "Development":
 
 
 def is_worse(change: MetricShift | MetricDrift, metric: Metric) -> bool:
+    """Whether a shift or drift is for the worse."""
     ratio = change.drift.ratio if isinstance(change, MetricDrift) else change.point.ratio
     return (ratio < 1) is (metric.better == "higher")
 
 
 def moved(shift: MetricShift, metric: Metric) -> str:
+    """One metric of a shift in words, such as "decode −11 %"."""
     return f"{lower_first(metric.title)} {format_percent(shift.point.change)}"
 
 
 def shift_words(shift: Shift, metrics: Sequence[Metric]) -> str:
-    """Such as "decode −11 % since 20 November 2026, same configuration"; `metrics` as the points have readings of."""
+    """A shift in words, such as "decode −11 % since 20 November 2026, same configuration"; `metrics` in the order of
+    the readings."""
     moves = ", ".join(moved(metric_shift, metrics[metric_shift.place]) for metric_shift in shift.metrics)
     return _("{found} since {at}, same configuration", found=moves, at=format_date(shift.at))
 
 
 def rate(drift: MetricDrift) -> str:
-    """Such as "−1.2 % a month"."""
+    """How fast a metric drifts, in words, such as "−1.2 % a month"."""
     unit, message = next((candidate for candidate in _RATES if drift.lasted >= candidate[0]), _RATES[-1])
     return _(message, change=format_percent(drift.drift.ratio ** (unit / drift.lasted) - 1))
 
 
 def drift_words(series: SeriesDrift, metrics: Sequence[Metric]) -> str:
-    """Such as "decode has been drifting by −1.2 % a month since 3 March 2026, same configuration"."""
+    """A drift in words, such as "decode has been drifting by −1.2 % a month since 3 March 2026, same configuration"."""
     first, *more = (
         {"metric": lower_first(metrics[drift.place].title), "rate": rate(drift)} for drift in series.metrics
     )

@@ -25,6 +25,8 @@ _FIRST_STEP = 2
 
 
 class Levels(NamedTuple):
+    """The best model of a series."""
+
     cuts: tuple[int, ...]
     """Where steps are: places of the first runs of new levels."""
     slope: float
@@ -48,7 +50,7 @@ def choose(levels: Floats, times: Floats, cuts: Sequence[int], variance: float) 
 
 
 def relative_times(times: Floats) -> Floats:
-    """Around 0, and 1 from the first to the last."""
+    """The times scaled to a mean of 0, with a distance of 1 from the first to the last."""
     span = float(times[-1] - times[0])
     return (times - times.mean()) / span if span > 0 else np.zeros(len(times))
 

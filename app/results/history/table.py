@@ -36,10 +36,11 @@ class HistoryPoint(NamedTuple):
     """Of each metric that was asked for three: value, standard deviation and count of its samples."""
 
     def value(self, place: int) -> float | None:
-        """Of the `place`-th metric; in its own unit, as its deviation is."""
+        """The value of the `place`-th metric, in its own unit."""
         return self.readings[3 * place]
 
     def deviation(self, place: int) -> float | None:
+        """The standard deviation of the `place`-th metric, in its own unit."""
         return self.readings[3 * place + 1]
 
 
@@ -79,7 +80,7 @@ class HistoryTable:
 
     @classmethod
     def of_rows(cls, blocks: Iterable[Sequence[Sequence[Any]]], readings: int) -> "HistoryTable":
-        """Of rows in whatever order, block by block: the fields of a HistoryPoint and so many readings, flat.
+        """A table of rows in any order, block by block: the fields of a HistoryPoint and `readings` readings.
 
         Moments are in UTC: datetimes, or texts as SQLite stores them.
         """
@@ -98,12 +99,12 @@ class HistoryTable:
 
     @classmethod
     def of(cls, points: Sequence[HistoryPoint]) -> "HistoryTable":
-        """Of points that have readings of the same metrics."""
+        """A table of points that have readings of the same metrics."""
         rows = [(*point[:-1], *point.readings) for point in points]
         return cls.of_rows([rows] if rows else [], len(points[0].readings) if points else 0)
 
     def take(self, places: Places) -> "HistoryTable":
-        """Those at some places, in their order."""
+        """A table of the rows at `places`, in that order."""
         return HistoryTable([column[places] for column in self._columns], self._prompt_texts, self._label_texts)
 
     # --- one by one ---
@@ -127,44 +128,53 @@ class HistoryTable:
         return (self[place] for place in range(len(self)))
 
     def public_id(self, place: int) -> str:
+        """The public id of the run at a place."""
         raw: bytes = self._ids[place]
         return raw.decode()
 
     def started_at(self, place: int) -> datetime:
+        """When the run at a place started, in UTC."""
         return _EPOCH + int(self.at_us[place]) * _MICROSECOND
 
     def labels(self, place: int) -> str:
-        """As JSON."""
+        """A run's own labels as JSON."""
         return self._label_texts[int(self._labels[place])]
 
     # --- columns ---
 
     def public_ids(self, places: Sequence[int] | Places) -> list[str]:
+        """The public ids of the runs at these places."""
         return [raw.decode() for raw in self._ids[places].tolist()]
 
     def stamps(self, places: Sequence[int] | Places) -> list[str]:
-        """When they started, in UTC to the second: `2026-11-20 12:00:00`."""
+        """When the runs at these places started, in UTC to the second, such as `2026-11-20 12:00:00`."""
         seconds = (self.at_us[places] // 1_000_000).astype("datetime64[s]")
         return [moment.isoformat(" ") for moment in seconds.tolist()]
 
     def values(self, metric: int) -> Numbers:
+        """The values of a metric; NaN where one is unknown."""
         return self.readings[3 * metric]
 
     def deviations(self, metric: int) -> Numbers:
+        """The standard deviations of a metric; NaN where one is unknown."""
         return self.readings[3 * metric + 1]
 
     def is_known(self, metric: int) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+        """Which runs have a value of a metric."""
         return ~np.isnan(self.values(metric))
 
     @property
     def has_values(self) -> bool:
+        """Whether any run has a value of any metric."""
         return any(not np.isnan(values).all() for values in self.readings[::3])
 
     @cached_property
     def used_configs(self) -> set[int]:
+        """The ids of all configurations."""
         return set(np.unique(self.config_ids).tolist())
 
     def with_public_ids(self, public_ids: Iterable[str]) -> Places:
+        """The places of the runs with these public ids."""
         return np.flatnonzero(
             np.isin(self._ids, np.array([public_id.encode() for public_id in public_ids], dtype="S16"))
         )
@@ -172,9 +182,9 @@ class HistoryTable:
     # --- together ---
 
     def segments(self, hardware: Mapping[int, Sequence[HardwareChange]], *, by_labels: bool = False) -> list[Places]:
-        """Apart by what no level or line may cross: configuration, prompt and hardware, and labels if that is wanted.
+        """The runs split by what no level or line may cross: configuration, prompt and hardware, and labels on request.
 
-        `hardware` by server, its changes in order of time. Each stretch is in order of time, and they are in the order
+        `hardware` by server, its changes in order of time. Each segment is in order of time, and they are in the order
         of their first runs.
         """
         columns = [self.config_ids, self._prompts, self.hardware_epoch(hardware)]
@@ -191,7 +201,7 @@ class HistoryTable:
         return epochs
 
     def spread(self, metric: int, places: Places, limit: int) -> Spread | None:
-        """In at most so many steps, each of neighbours; None unless every run says how far its samples spread."""
+        """The spread along some runs in at most `limit` steps; None where the deviation of a run is unknown."""
         value, deviation = self.values(metric)[places], self.deviations(metric)[places]
         if np.isnan(deviation).any():
             return None
@@ -234,11 +244,12 @@ def _group_places(columns: Sequence[Codes]) -> list[Places]:
 
 
 def merged(groups: Sequence[Places]) -> Places:
-    """In order of time."""
+    """The places of several groups, in order of time."""
     return np.sort(np.concatenate(groups))
 
 
 def microseconds(moment: datetime) -> int:
+    """Microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
 
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.core.i18n import retold
+from app.core.i18n import localized
 from app.db import shares
 from app.share import Withheld, links
 from app.share.document import to_document
@@ -89,7 +89,7 @@ def _preview(request: Request, database: DatabaseDep, form: Fields, is_changed: 
             snapshot=None,
             title=title,
             offers=offers,
-            why=retold(withheld.message),
+            why=localized(withheld.message),
         )
     query = [*state, *(("include", option) for option in included), ("title", snapshot.title)]
     return render(
