@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.core import i18n
 from app.core.errors import BadInput
-from app.core.i18n import Text, _, dumps, english, enumerated, joined, loads, restored_text, localized, stored_text
+from app.core.i18n import Text, _, dumps, english, enumerated, joined, loads, localized, restored_text, stored_text
 from app.core.units import plural
 from app.engines.http.problems import with_words
 

@@ -55,8 +55,8 @@ def _environment() -> "jinja2.Environment":
 
 def render_body(snapshot: Snapshot) -> Markup:
     """In the reader's language."""
-    localized = snapshot if language() == ENGLISH else localized(snapshot)
-    html = _environment().get_template("_share.html").render(share=localized, spread=spread)
+    share = snapshot if language() == ENGLISH else localized(snapshot)
+    html = _environment().get_template("_share.html").render(share=share, spread=spread)
     return Markup(html)  # noqa: S704  # the template has escaped it
 
 
