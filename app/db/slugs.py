@@ -41,7 +41,7 @@ def free_slug(session: Session, table: type[Machine] | type[Server], name: str) 
 def first_free(base: str, used: Collection[str]) -> str:
     """Return `base`, or `base` with the lowest number that makes it unused.
 
-    >>> free("tower", {"tower", "tower-2"})
+    >>> first_free("tower", {"tower", "tower-2"})
     'tower-3'
     """
     return next(slug for slug in chain([base], (f"{base}-{n}" for n in count(2))) if slug not in used)
