@@ -191,7 +191,7 @@ def _ceilings(compared: Comparison) -> Iterator[tuple[str | float | None, ...]]:
 def _charts(compared: Comparison) -> Iterator[Chart]:
     figures = (
         (_("Ratios to A"), charts.forest(compared), "chart-forest"),
-        (_("Pauses between tokens"), charts.pauses(compared), "chart-forest"),
+        (_("Inter-token latency"), charts.pauses(compared), "chart-forest"),
         (_("Over the points of the suite"), charts.curves(compared), "chart-history"),
     )
     yield from (Chart(title, public_figure(figure), size) for title, figure, size in figures if figure is not None)

@@ -159,7 +159,7 @@ def _charts(shareable: Shareable, insight: DecodeAnalysis | None) -> Iterator[Ch
     point_ceiling = result.ceiling_at(shareable.main)
     figures = {
         _("Token timeline"): charts.timeline(samples),
-        _("Pauses between tokens"): charts.gaps(typical) if typical else None,
+        _("Inter-token latency"): charts.gaps(typical) if typical else None,
         _("Decode against context"): charts.against_context(insight.curve, charts.measured_speeds(insight))
         if insight
         else None,
