@@ -118,7 +118,7 @@ def _cause(metric: ServerMetric, complete: Sequence[Sample], difference: float, 
 def decode_cause(difference: float, samples: Sequence[Sample]) -> str:
     """Likely one of a decode speed that differs: the client's over the server's, minus one."""
     flags = Counter(flag for sample in samples for flag in sample.flags)
-    by_flag = next((said for flag, said in CAUSES_BY_FLAG.items() if 2 * flags[flag] >= len(samples) > 0), None)
+    by_flag = next((cause for flag, cause in CAUSES_BY_FLAG.items() if 2 * flags[flag] >= len(samples) > 0), None)
     return by_flag or _counting_cause(difference, samples) or (_HELD_BACK if difference > 0 else _NETWORK)
 
 

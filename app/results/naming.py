@@ -1,4 +1,4 @@
-"""Names for configurations that stand side by side: as short as they can be and still differ."""
+"""Names for configurations that are shown together: as short as they can be and still differ."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,17 +8,18 @@ from app.db.configs import ConfigDescription
 
 
 def distinct_titles(configs: Mapping[int, ConfigDescription], engine_titles: Mapping[str, str]) -> dict[int, str]:
-    """Model and quantization, then the server where there are several, then whatever else tells equal names apart."""
-    several_servers = len({each.server for each in configs.values()}) > 1
-    titles = {key: _short(each, several_servers) for key, each in configs.items()}
-    times = Counter(titles.values())
-    for shared in [title for title, count in times.items() if count > 1]:
-        group = {key: configs[key].snapshot for key, title in titles.items() if title == shared}
-        for key, said in distinguishing_settings(group, engine_titles).items():
-            titles[key] = " · ".join([shared, *(said or [configs[key].fingerprint[:6]])])
+    """A title for each configuration: model and quantization, the server where there are several, and where two titles
+    are equal, the settings in which they differ."""
+    has_several_servers = len({config.server for config in configs.values()}) > 1
+    titles = {key: _short_title(config, has_several_servers) for key, config in configs.items()}
+    counts = Counter(titles.values())
+    for shared_title in [title for title, count in counts.items() if count > 1]:
+        group = {key: configs[key].snapshot for key, title in titles.items() if title == shared_title}
+        for key, settings in distinguishing_settings(group, engine_titles).items():
+            titles[key] = " · ".join([shared_title, *(settings or [configs[key].fingerprint[:6]])])
     return titles
 
 
-def _short(each: ConfigDescription, with_server: bool) -> str:
-    title = each.snapshot.model_title
-    return f"{title} · {each.server}" if with_server else title
+def _short_title(config: ConfigDescription, with_server: bool) -> str:
+    title = config.snapshot.model_title
+    return f"{title} · {config.server}" if with_server else title
