@@ -17,6 +17,7 @@ from tests.replay import Script, case, case_rows, serve
 
 MODELS = {"/v1/models": Script.json({"object": "list", "data": [{"id": "syn-1", "object": "model"}]})}
 STATUS = {"partial": "incomplete", "error": "failed"}
+LATE_READING = {"buffered", "late_start", "one_piece", "too_few_events", "zero_span"}
 
 
 @pytest.mark.parametrize("name", ["S01", "S03", "S14", "S16", "S17", "S18", "S19", "S20", "S23", "S24"])
@@ -40,7 +41,11 @@ def test_a_case_from_its_bytes_to_the_document(roofmark: Roofmark, name: str) ->
     assert (result.returncode, document["run"]["status"]) == ((0, "done") if usable else (1, "failed"))
     assert bool(document["run"]["error"]) is not usable
     measured = {m["key"] for m in document["points"][0]["metrics"]}
-    assert ("decode_tokens_per_s" in measured) == (usable and want["decode_tps_client"] is not None)
+    if not usable or want["decode_tps_client"] is None:
+        assert "decode_tokens_per_s" not in measured
+    elif "decode_tokens_per_s" not in measured:  # a busy machine reads events late, and then says so
+        reasons = {null["reason"] for null in document["points"][0]["nulls"] if null["key"] == "decode_tokens_per_s"}
+        assert reasons <= LATE_READING
     assert document["run"]["config"]["fingerprint"]
 
 

@@ -186,7 +186,7 @@ UNASKED = [ANSWER.replace(b"{}", b"[]"), b"HTTP/1.1 204 No Content\r\n\r\n", b"H
 def test_what_came_after_an_answer_is_not_taken_for_the_next_one(answer: bytes, unasked: bytes) -> None:
     with serving(answer + unasked) as (client, came_on):
         assert [client.get_json("/") for _ in range(3)] == [{}, {}, {}]
-    assert came_on[-1] == 2
+    assert max(came_on) == 2  # a busy server may read what came on an earlier connection last
 
 
 @pytest.mark.parametrize("unasked", UNASKED)
@@ -196,4 +196,4 @@ def test_what_came_after_an_answer_is_no_answer_to_what_was_posted(unasked: byte
         with pytest.raises(ServerError, match="does not answer in HTTP"):  # what was posted may be at work there
             client.post_json("/", {})
         assert client.post_json("/", {}) == {}
-    assert came_on[-1] == 1
+    assert max(came_on) == 1
