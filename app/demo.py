@@ -116,7 +116,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.stdin.close()
     try:
         process.wait(timeout=10)
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired:  # an engine that ignores SIGTERM
         process.kill()
         process.wait()
 
@@ -145,7 +145,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches this process too: the parent decides
     try:
         import xllamacpp
-    except ModuleNotFoundError:
+    except ModuleNotFoundError:  # the sentence names the extra to install
         sys.exit(MISSING_EXTRA)
 
     params = xllamacpp.CommonParams()

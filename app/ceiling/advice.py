@@ -161,11 +161,6 @@ class Advice:
     words: str
 
 
-def mean_context(prompt_tokens: int, output_tokens: int) -> int:
-    """Tokens in the cache during a decode, on average."""
-    return prompt_tokens + output_tokens // 2
-
-
 def advise(run: MeasuredRun, devices: Iterable[Device] = (), fitted: Fit | None = None) -> list[Advice]:
     """Predicts the run's decode with fewer bits, a smaller KV cache, or one of `devices`. Empty where the weights are
     unknown.

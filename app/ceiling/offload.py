@@ -262,7 +262,7 @@ def _parsed(text: str) -> tuple[tuple[tuple[re.Pattern[str], bool], ...], tuple[
             continue
         try:
             rules.append((re.compile(pattern), buffer.upper().startswith("CPU") or "HOST" in buffer.upper()))
-        except re.error:
+        except re.error:  # no pattern: named among what is not understood
             unknown.append(pair)
     return tuple(rules), tuple(unknown)
 

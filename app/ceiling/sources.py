@@ -60,7 +60,7 @@ def _beside(path: Path, name: str) -> dict[str, Any]:
         if not file.is_file() or file == path or file.stat().st_size > MAX_INDEX_BYTES:
             return {}
         document = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError):  # no file that can be read
         return {}
     return document if isinstance(document, dict) else {}
 

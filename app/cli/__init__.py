@@ -44,12 +44,12 @@ def main() -> None:
 
         say(f"roofmark: {error}", err=True)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # the shell's code for Ctrl+C
         sys.exit(130)
     except BrokenPipeError:  # `roofmark runs | head`
         sys.stderr.close()
         sys.exit(0)
-    except Exception:
+    except Exception:  # the traceback goes to the log
         from app.cli.common import log_crash
 
         typer.echo(f"roofmark: Internal error; its traceback is in {log_crash()}.", err=True)

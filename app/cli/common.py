@@ -109,7 +109,7 @@ def log_crash() -> Path:
     try:
         folder = Settings().data_dir / "logs"
         folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RoofmarkError):
+    except (OSError, RoofmarkError):  # the data folder may be what fails
         folder = Path(tempfile.gettempdir())
     path = folder / "crash.log"
     with path.open("a", encoding="utf-8") as file:

@@ -28,7 +28,6 @@ class Setting:
     """Every server runs with some value of it: where none is recorded, it is unknown and may have changed unseen."""
 
 
-SPLIT_MODES = ("layer", "row", "tensor", "none")
 KV_TYPES = ("f16", "bf16", "f32", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl", "fp8", "fp8_e4m3", "fp8_e5m2")
 
 SETTINGS = {

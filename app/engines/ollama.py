@@ -150,7 +150,7 @@ class Ollama(ChatEngine):
             return trace
         try:
             loaded = _loaded(client).get(trace.model or request.model or "", {})
-        except ServerError:
+        except ServerError:  # the figures are then the stream's alone
             return trace
         placement = {key: loaded[key] for key in _PLACEMENT if count(loaded.get(key))}
         return replace(trace, server=replace(trace.server, raw={**trace.server.raw, **placement}))

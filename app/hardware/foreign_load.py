@@ -99,7 +99,7 @@ def _processes(pids: Sequence[int]) -> Iterator[psutil.Process]:
     for pid in pids:
         try:
             yield psutil.Process(pid)
-        except psutil.Error:
+        except psutil.Error:  # a process that has ended, or is another user's
             continue
 
 
@@ -109,7 +109,7 @@ def _with_children(roots: Sequence[psutil.Process]) -> Iterator[psutil.Process]:
         yield root
         try:
             yield from root.children(recursive=True) if root.pid != os.getpid() else ()
-        except psutil.Error:
+        except psutil.Error:  # a process that has ended, or is another user's
             continue
 
 
@@ -117,7 +117,7 @@ def _listener_pids(port: int) -> list[int]:
     """Empty unless all of them are known: without rights, a system hides whose a connection is."""
     try:
         connections = psutil.net_connections("tcp")
-    except psutil.Error:
+    except psutil.Error:  # without rights: unknown
         return []
     pids = {
         connection.pid

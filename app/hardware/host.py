@@ -85,7 +85,7 @@ def _os_name() -> str:
         return f"macOS {platform.mac_ver()[0]}"
     try:
         return platform.freedesktop_os_release()["PRETTY_NAME"]
-    except (OSError, KeyError):
+    except (OSError, KeyError):  # no os-release: not Linux
         return f"{platform.system()} {platform.release()}"
 
 

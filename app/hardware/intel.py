@@ -99,5 +99,5 @@ def from_sysfs(drm: Path) -> Sequence[Accelerator]:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii", errors="replace").strip().lower()
-    except OSError:
+    except OSError:  # a file that this card lacks
         return ""

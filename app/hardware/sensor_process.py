@@ -59,7 +59,7 @@ class SensorProcess:
             self._child.stdin.write(self._stdin_payload)
             self._child.stdin.flush()
             self._output = self._path.open("rb")
-        except OSError:
+        except OSError:  # a run goes on without sensors
             log.warning("%s cannot be started", self._module, exc_info=True)
         return self
 

@@ -80,12 +80,12 @@ def _run_to_end(
         with stop.on_signals():
             error = _measure(active)
         return ("failed", error) if error else ("done", None)
-    except Cancelled:
+    except Cancelled:  # the person asked for it
         return "cancelled", None
     except RoofmarkError as error:
         log.info("run %s failed", public_id, exc_info=True)
         return "failed", error.message
-    except Exception:
+    except Exception:  # a run always ends in a state
         log.exception("run %s failed unexpectedly", public_id)
         return "failed", _("Something went wrong inside Roofmark; the log says what.")
 
@@ -157,7 +157,7 @@ def _model_document(engine: Engine, client: ServerClient, model: ModelInfo | Non
     """What the server says of the model's shape. Without it there may be no ceiling, but there is a run."""
     try:
         return engine.model_document(client, model.id) if model else None
-    except ServerError:
+    except ServerError:  # the run goes on with what the request tells
         log.info("the server does not describe its model", exc_info=True)
         return None
 

@@ -107,7 +107,7 @@ class Runner:
             try:
                 with stop.on_signals():
                     stop.sleep(DISPATCH_INTERVAL_S / 2)
-            except Cancelled:
+            except Cancelled:  # cancelled while it waited for its turn
                 self.cancel(public_id)
                 return
             self.dispatch()
@@ -132,7 +132,7 @@ class Runner:
         if run.status == "running" and run.worker_pid and is_local and workers.is_held(self._settings, public_id):
             try:
                 os.kill(run.worker_pid, signal.SIGTERM)
-            except ProcessLookupError:
+            except ProcessLookupError:  # it has ended by itself
                 self.dispatch()
 
     def preflight(self, server_slug: str, suite_key: str) -> list[str]:
@@ -204,7 +204,7 @@ class Runner:
                     measurements.derive_anew(session, run_id)
             except RoofmarkError:  # a busy database or a full disk: to be tried again
                 raise
-            except Exception:
+            except Exception:  # the next run is derived all the same
                 log.exception("the numbers of run %d could not be computed anew", run_id)
             self._recomputed_from = run_id
         return bool(run_ids)
@@ -228,7 +228,7 @@ class Runner:
                     is_up_to_date = not self.bring_up_to_date()
             except RoofmarkError as error:  # a busy database or a full disk: the next round tries again
                 log.warning("%s", error)
-            except Exception:
+            except Exception:  # the thread lives on and tries again
                 log.exception("the queue could not be served")
             if self._stopping.wait(DISPATCH_INTERVAL_S):
                 return

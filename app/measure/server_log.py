@@ -130,7 +130,7 @@ def _open_regular_file(path: Path) -> int | None:
     try:
         # without O_NONBLOCK, opening a pipe would wait for somebody to write into it
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except FileNotFoundError:
+    except FileNotFoundError:  # not written yet
         return None
     except (OSError, ValueError) as error:
         why = _(error.strerror) if isinstance(error, OSError) and error.strerror else _("not a path")
@@ -188,7 +188,7 @@ class ServerLog:
     def _new_text(self) -> str:
         try:
             return self._file.new_text()
-        except OSError:
+        except OSError:  # a run goes on without its log
             log.info("the server's log cannot be read any more", exc_info=True)
             return ""
 

@@ -52,7 +52,7 @@ def is_held(settings: Settings, public_id: str) -> bool:
     lock = _lock(settings, public_id)
     try:
         lock.acquire(timeout=0)
-    except Timeout:
+    except Timeout:  # the lock is held, so its process lives
         return True
     lock.release()
     return False

@@ -175,7 +175,7 @@ def _fonts(size: int, weight: int) -> tuple[Font, ...]:
         fonts = [ImageFont.truetype(files.STATIC / "vendor" / name, pixels) for name in _FONTS]
         for font in fonts:
             font.set_variation_by_axes([weight])
-    except OSError:
+    except OSError:  # a Pillow that cannot read WOFF2
         fonts = []
     for name in _CHINESE_FONTS:
         try:

@@ -42,7 +42,7 @@ class Sessions:
         self._path = settings.data_dir / "sessions"
         try:
             self.token = self._path.read_text(encoding="ascii")
-        except OSError:
+        except OSError:  # no file yet: nobody is logged in
             self.token = ""
         if not self.token:
             self.renew()

@@ -56,7 +56,7 @@ def check_listen(settings: Settings) -> None:
 def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
+    except ValueError:  # a name, not an IP address
         return host.lower() == "localhost"
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from app.ceiling.advice import mean_context
 from app.ceiling.bytes_per_step import kv_bytes, kv_bytes_per_token, step
 from app.ceiling.decode import Device, decode_on
 from app.ceiling.efficiency import mbu
 from app.ceiling.geometry import Certainty, Geometry
 from app.ceiling.hf_config import from_config
+from app.core.samples import Workload
+from app.results.ceiling import context_of
 from tests.ceiling.families import FAMILIES
 from tests.ceiling.models import MODELS
 
@@ -143,7 +144,7 @@ def published_geometry(row: dict[str, str]) -> Geometry:
 
 
 def published_share(row: dict[str, str]) -> float:
-    context = mean_context(int(row["depth"]), int(row["generated_tokens"]))
+    context = context_of(Workload(int(row["depth"]), int(row["generated_tokens"])), None)
     decode_step = step(published_geometry(row), context)
     assert decode_step is not None
     ceiling = decode_on(decode_step, Device.of(row["device"], float(row["bandwidth_gb_s"])))
@@ -167,7 +168,7 @@ def test_the_same_weights_at_most() -> None:
         geometry = published_geometry(row)
         if geometry.weights_at_most is not None:
             full = replace(geometry, weights=geometry.weights_at_most)
-            decode_step = step(full, mean_context(int(row["depth"]), int(row["generated_tokens"])))
+            decode_step = step(full, context_of(Workload(int(row["depth"]), int(row["generated_tokens"])), None))
             assert decode_step is not None
             device = Device.of(row["device"], float(row["bandwidth_gb_s"]))
             if float(row["decode_tok_s"]) > decode_on(decode_step, device).tokens_per_s:

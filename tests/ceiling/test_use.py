@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from app.ceiling.advice import Fit, MeasuredRun, Observation, advise, fit, mean_context, next_quantization, waterfall
+from app.ceiling.advice import Fit, MeasuredRun, Observation, advise, fit, next_quantization, waterfall
 from app.ceiling.decode import Device, against_context, decode_on, usual_range
 from app.ceiling.efficiency import above_ceiling_reasons, cache_guard, mbu, mfu
 from app.ceiling.hf_config import from_config
@@ -127,7 +127,3 @@ def test_decode_against_context() -> None:
     assert points[0].kv_share == 0
     assert points[-1].kv_share > 0.75
     assert (points[0].low_tokens_per_s, points[0].high_tokens_per_s) == usual_range(speeds[0])
-
-
-def test_mean_context_of_a_decode() -> None:
-    assert mean_context(512, 128) == 576

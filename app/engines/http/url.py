@@ -84,7 +84,7 @@ def is_loopback(base_url: str) -> bool:
     host = httpx.URL(base_url).host
     try:
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
+    except ValueError:  # a name, not an IP address
         return host == "localhost" or host.endswith(".localhost")
 
 

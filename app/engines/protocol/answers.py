@@ -22,7 +22,7 @@ def object_in(answer: Answer) -> Mapping[str, Any]:
     """The JSON object in an answer, whatever its status; empty for anything else."""
     try:
         return mapping(answer.cleaner.load_json(answer.body))
-    except ValueError:
+    except ValueError:  # no JSON: another server
         return {}
 
 

@@ -70,7 +70,7 @@ def refused_fields(answer: Answer, sent: Collection[str]) -> set[str]:
         return set()
     try:
         pointers = list(_pointers(parse_json(answer.body)))
-    except ValueError:
+    except ValueError:  # a body that is no JSON points at no field
         pointers = []
     targets = [(name, reason) for path, reason in pointers if (name := _deepest(path, names)) is not None]
     if targets:
@@ -133,7 +133,7 @@ def _codes(answer: Answer) -> str:
     """Type and code of an OpenAI-style error, each followed by a space."""
     try:
         value = parse_json(answer.body)
-    except ValueError:
+    except ValueError:  # a body that is no JSON has no message
         return ""
     error = value.get("error") if isinstance(value, dict) else None
     if not isinstance(error, dict):

@@ -41,7 +41,7 @@ def lines_of(text: str) -> Iterator[str]:
 def _message(line: str) -> str:
     try:
         record = mapping(json.loads(line))
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # a line that is no JSON is the text itself
         return line
     text = next((record[key] for key in _MESSAGE_KEYS if isinstance(record.get(key), str)), None)
     if text is None:

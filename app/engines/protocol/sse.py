@@ -172,11 +172,11 @@ class _TimedLoop:
             for piece in answer.pieces():
                 if (end := add(answer.received_ns, piece)) is not None:
                     return end
-        except httpcore.ReadTimeout:
+        except httpcore.ReadTimeout:  # the recording says which timeout
             return End.FIRST_TOKEN_TIMEOUT if self._is_waiting else End.IDLE_TIMEOUT
-        except (httpcore.NetworkError, httpcore.ProtocolError):
+        except (httpcore.NetworkError, httpcore.ProtocolError):  # the recording says that the stream broke
             return End.LOST
-        except httpx.DecodingError:
+        except httpx.DecodingError:  # the recording says so
             return End.UNREADABLE
         except Cancelled:  # the caller knows; what has come is worth keeping
             if not self.rows:
@@ -334,6 +334,6 @@ def _events(lines: Sequence[tuple[int, bytes]], event: bytes) -> list[Frame]:
 def _is_json(data: bytes) -> bool:
     try:
         parse_json(data)
-    except ValueError:
+    except ValueError:  # several events in one frame, or garbage
         return False
     return True

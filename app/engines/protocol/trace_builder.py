@@ -147,7 +147,7 @@ class _Reader:
         else:
             try:
                 value = parse_json(frame.data)
-            except ValueError:
+            except ValueError:  # counted as garbage, and the trace says so
                 self.has_garbage = True
                 self.has_broken_json |= frame.data.startswith(_JSON_STARTS)
                 self.events.append(Event(at_ms, Kind.ERROR))
@@ -290,5 +290,5 @@ def _parsed(data: bytes) -> Any:
     """The JSON value of the data; None for what is not JSON."""
     try:
         return parse_json(data)
-    except ValueError:
+    except ValueError:  # the caller counts it as garbage
         return None

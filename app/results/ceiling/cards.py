@@ -119,7 +119,7 @@ def ratios_of(settings: Mapping[str, object]) -> list[float]:
     parts = [part for part in str(settings.get("tensor_split") or "").replace("/", ",").split(",") if part.strip()]
     try:
         ratios = [float(part) for part in parts]
-    except ValueError:
+    except ValueError:  # no numbers: as if not stated
         return []
     return ratios if all(0 <= ratio < 1e9 for ratio in ratios) and any(ratios) else []
 
@@ -131,7 +131,7 @@ def engine_of(key: str) -> type[Engine]:
 
     try:
         return type(engines.find(key))
-    except NotFound:
+    except NotFound:  # an engine of a later version: the defaults
         return Engine
 
 
