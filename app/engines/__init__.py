@@ -65,6 +65,12 @@ def get(key: str) -> Engine | None:
     return next((engine for engine in all() if engine.key == key), None)
 
 
+def of_build(key: str, version: str | None) -> Engine | None:
+    """The engine of a stored run: the one with this key, unless its version names another one."""
+    by_name = (engine for engine in all() if engine.build_name and (version or "").startswith(engine.build_name))
+    return next(by_name, None) or get(key)
+
+
 def find(name: str) -> Engine:
     """The engine with this key or title, however it is spelled (`llamacpp`, `llama.cpp`). Raises NotFound."""
     normalized = _normalized(name)

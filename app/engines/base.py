@@ -196,6 +196,8 @@ class Engine(ABC):
     """Names of headers that no other server sends with its list of models."""
     health_service: ClassVar[tuple[str, ...]] = ()
     """What its `/health` says as `service`."""
+    build_name: ClassVar[str] = ""
+    """What its version begins with where it answers as an engine that it imitates."""
     imitates: ClassVar[tuple[str, ...]] = ()
     """Keys of engines whose endpoints it has as well: where nothing names the engine, its own are looked for first."""
     default_ports: ClassVar[tuple[int, ...]] = ()
@@ -233,6 +235,10 @@ class Engine(ABC):
         if self.decode_intervals == "n-1" or decode_ms is None:
             return decode_ms
         return decode_ms * (output_tokens - 1) / output_tokens if output_tokens and output_tokens > 1 else None
+
+    def corrected(self, figures: ServerFigures) -> ServerFigures:
+        """Figures as any earlier version of Roofmark stored them, with what it got wrong made anew from their `raw`."""
+        return figures
 
     @abstractmethod
     def detect(self, client: ServerClient) -> ServerInfo | None:
