@@ -33,6 +33,14 @@ _TITLES = {
     "requests_running": N_("Requests running"),
     "requests_waiting": N_("Requests waiting"),
     "gpu_share": N_("Model in GPU memory"),
+    "expert_reads_from_ram": N_("Experts read from system memory"),
+    "expert_reads_from_files": N_("Experts read from files"),
+    "expert_file_reads": N_("Read from files"),
+    "gpu_power": N_("GPU power"),
+    "gpu_temperature": N_("GPU temperature"),
+    "gpu_use": N_("GPU use"),
+    "gpu_memory": N_("GPU memory in use"),
+    "system_memory": N_("System memory in use"),
     "context": N_("Context"),
 }
 _STATISTICS = {
