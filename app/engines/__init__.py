@@ -184,7 +184,8 @@ def _probe(client: ServerClient, candidates: Sequence[Engine], is_stated: bool) 
         by_shape = candidates if is_stated or not named else [engine for engine in candidates if engine is GENERIC]
         if (info := _detect(client, by_name, candidates[-1])) is not None:
             return info
-        if by_name and (info := _describe(client, by_name[0])) is not None:
+        # of several that share their words the last one is what the others are made after
+        if by_name and (info := _describe(client, by_name[-1])) is not None:
             return info
         if (info := _detect(client, by_shape, candidates[-1])) is not None:
             return info

@@ -56,6 +56,7 @@ class LlamaCpp(PrometheusEngine):
     default_ports = (8080,)
     owned_by = ("llamacpp",)
     server_header = ("llama.cpp",)
+    health_path = "/health"
     slots_option = "`--parallel`"
     prompt_options = "`--batch-size`, `--ubatch-size`"
     cache_switch = "cache_prompt"
@@ -65,7 +66,7 @@ class LlamaCpp(PrometheusEngine):
     def detect(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/props")
         if answer.status >= 300:
-            if not _is_llamacpp(answer):
+            if not self._is_own(answer):
                 return None
             problem = answer.problem()
             if problem.trouble is ServerErrorKind.LOADING:
@@ -78,11 +79,19 @@ class LlamaCpp(PrometheusEngine):
             props = answer.json()
         except ServerError:  # no JSON: another server
             return None
-        if not isinstance(props, dict) or not (_is_llamacpp(answer) or {"build_info", "model_path"} <= props.keys()):
+        if not isinstance(props, dict) or not (self._is_own(answer) or self._has_shape(props)):
             return None
         if props.get("role") == "router":
             return self._describe_router(client, props)
         return self._describe_by(props, list_models(client))
+
+    def _is_own(self, answer: Answer) -> bool:
+        """Whether the answer's header names the engine."""
+        return answer.headers.get("server", "").lower().startswith(self.server_header)
+
+    def _has_shape(self, props: Mapping[str, Any]) -> bool:
+        """Whether `/props` is the engine's, where its header is hidden."""
+        return props.keys() >= {"build_info", "model_path"}
 
     def describe(self, client: ServerClient) -> ServerInfo:
         return self._describe_by({}, list_models(client))
@@ -119,7 +128,8 @@ class LlamaCpp(PrometheusEngine):
         )
 
     def health(self, client: ServerClient) -> Health:
-        health = health_of(client.get("/health"))
+        assert self.health_path is not None
+        health = health_of(client.get(self.health_path))
         if not health.ready:
             return health
         try:
@@ -127,7 +137,7 @@ class LlamaCpp(PrometheusEngine):
         except ServerError as problem:
             if problem.trouble is not ServerErrorKind.TIMEOUT:
                 raise
-            # unlike /health, /slots answers only between two steps, and a step of a long prompt may take minutes
+            # unlike its health, /slots answers only between two steps, and a step of a long prompt may take minutes
             return Health(ready=True, detail=_("The server is working on a long prompt."), busy=True)
 
     def prompt_tokens(self, client: ServerClient, request: CompletionRequest) -> int | None:
@@ -193,10 +203,6 @@ def _with_hidden_tokens(trace: Trace) -> tuple[Event, ...]:
     return tuple(events)
 
 
-def _is_llamacpp(answer: Answer) -> bool:
-    return answer.headers.get("server", "").lower().startswith("llama.cpp")
-
-
 def _model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], context: int | None) -> ModelInfo:
     meta = mapping(entry.get("meta"))
     path = string(props.get("model_path"))
@@ -247,7 +253,7 @@ def _routed_model(identifier: str, entry: Mapping[str, Any], props: Mapping[str,
 
 
 def _busy_slots(answer: Answer) -> int | None:
-    """How many slots are working; None where /slots is off."""
+    """How many slots are working, by `is_processing` or by a `state` that is 0 for idle; None where /slots is off."""
     if answer.status != 200:
         return None
     try:
@@ -256,4 +262,4 @@ def _busy_slots(answer: Answer) -> int | None:
         return None
     if not isinstance(slots, list):
         return None
-    return sum(isinstance(slot, dict) and bool(slot.get("is_processing")) for slot in slots)
+    return sum(isinstance(slot, dict) and bool(slot.get("is_processing", slot.get("state"))) for slot in slots)
