@@ -147,7 +147,7 @@ class Strata(OpenAI):
         totals = _numbers(mapping(document.get("totals")))
         if "requests" not in totals:
             return None
-        totals.pop("since", None)
+        since = totals.pop("since", None)
         prompt, reused = totals.get("prompt_tokens"), totals.get("reused")
         tiers = {
             f"record {record.get('time')} {name}": value
@@ -161,6 +161,7 @@ class Strata(OpenAI):
             cached_prompt_tokens=reused,
             output_tokens=totals.get("output_tokens"),
             requests=totals["requests"],
+            since=since,
             totals=totals,
             # an older version sends the same JSON, in which there are no samples
             raw={**tiers, **hardware, **prometheus.scrape(client, _HISTOGRAMS)},
