@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.core.i18n import _
-from app.core.samples import ServerFigures
+from app.core.samples import CacheDefeat, ServerFigures
 from app.core.server_metrics import ServerMetric
 from app.engines.base import CompletionRequest, Counters, Health, ServerInfo, SplitHabit
 from app.engines.flags import TENSOR_PARALLEL_FLAGS, Flag, FlagTable, read_positive
@@ -35,6 +35,7 @@ from app.engines.protocol.answers import (
     release,
     string,
 )
+from app.engines.protocol.param_negotiation import Negotiation
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 from app.engines.protocol.server_timings import CACHE_REPORT, ReportedUsage, llamacpp_timings
 from app.engines.protocol.trace_builder import Dialect
@@ -163,16 +164,26 @@ class SGLang(PrometheusEngine):
         how = _("{part} over {whole}, difference of two readings", part=_PREFILL_TOKENS, whole="total_prefill_busy_us")
         return [*figures, ServerMetric("prefill_tokens_per_s", "mean", "tok/s", tokens / us * 1e6, how)]
 
+    def _cache_defeat(self, request: CompletionRequest, negotiation: Negotiation) -> CacheDefeat:
+        """A nonce, unless the version is known to keep the salt: others take it without a word."""
+        if request.reuse_cache or _keeps_salt(request):
+            return super()._cache_defeat(request, negotiation)
+        return CacheDefeat.NONE if request.nonce is None else CacheDefeat.NONCE
+
     def _extra_fields(self, request: CompletionRequest) -> dict[str, Any]:
         return {
             **super()._extra_fields(request),
-            **cache_salt(request),
+            **(cache_salt(request) if _keeps_salt(request) else {}),
             "return_cached_tokens_details": True,
             "return_spec_tokens_details": True,
         }
 
 
 ENGINE = SGLang()
+
+
+def _keeps_salt(request: CompletionRequest) -> bool:
+    return request.capabilities.get("cache_salt") is True
 
 
 def _readiness(client: ServerClient) -> Answer:

@@ -1,14 +1,30 @@
-"""TensorRT-LLM's `trtllm-serve`: usage in the stream, Prometheus metrics at a path of their own."""
+"""TensorRT-LLM's `trtllm-serve`: usage in the stream, Prometheus metrics at a path of their own where they are on.
 
-from app.engines.base import ServerInfo, SplitHabit
+Read in its source of 2026 (metrics/collector.py at 050f80de, serve/openai_protocol.py at 0076e939,
+serve/openai_server.py at 00057725):
+
+* Only a server with `return_perf_metrics` has `/prometheus/metrics`, and only one with iteration statistics its gauges.
+  Any one names itself as owner of its model.
+* Its own `/metrics` and `/perf_metrics` hand each entry out once, to whoever asks first, so neither is read.
+  `/health` looks at a flag; `/health_generate` generates and is never asked.
+* An unknown field is refused, so that the negotiation finds out whether this version has `cache_salt`.
+* Its decode time goes from the first token to the last: n - 1 tokens.
+"""
+
+from typing import Any
+
+from app.engines.base import CompletionRequest, ServerInfo, SplitHabit
 from app.engines.http import ServerClient
-from app.engines.openai import list_models
+from app.engines.openai import cache_salt, list_models, owners
 from app.engines.protocol.answers import object_at, string
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 
 _METRICS = MetricNames(
     path="/prometheus/metrics",
     requests=("trtllm_request_success_total",),
+    prompt_tokens=("trtllm_prompt_tokens_total",),
+    cached_tokens=("trtllm_prompt_cached_tokens_total",),
+    output_tokens=("trtllm_generation_tokens_total",),
     seconds={
         "ttft_ms": ("trtllm_time_to_first_token_seconds",),
         "tpot_ms": ("trtllm_time_per_output_token_seconds",),
@@ -17,15 +33,25 @@ _METRICS = MetricNames(
         "prefill_ms": ("trtllm_request_prefill_time_seconds",),
         "decode_ms": ("trtllm_request_decode_time_seconds",),
     },
+    prefill_seconds=("trtllm_request_prefill_time_seconds_sum",),
+    decode_seconds=("trtllm_request_decode_time_seconds_sum",),
     shares={
         "draft_acceptance": (
-            ("trtllm_spec_decode_accepted_tokens_total",),
-            ("trtllm_spec_decode_drafted_tokens_total",),
+            ("trtllm_spec_decode_accepted_tokens_total", "trtllm_spec_decode_num_accepted_tokens_total"),
+            ("trtllm_spec_decode_drafted_tokens_total", "trtllm_spec_decode_num_draft_tokens_total"),
         )
     },
-    gauges={"cache_hit_rate": ("share", ("trtllm_kv_cache_hit_rate",))},
-    loads={"kv_cache_use": ("trtllm_kv_cache_utilization",)},
+    gauges={
+        "cache_hit_rate": ("share", ("trtllm_kv_cache_hit_rate",)),
+        "tokens_per_step": ("", ("trtllm_avg_decoded_tokens_per_iter",)),
+    },
+    loads={
+        "requests_running": ("trtllm_num_requests_running",),
+        "requests_waiting": ("trtllm_num_requests_waiting",),
+        "kv_cache_use": ("trtllm_kv_cache_utilization",),
+    },
 )
+_OWNER = "tensorrt_llm"
 
 
 class TensorRTLLM(PrometheusEngine):
@@ -38,15 +64,20 @@ class TensorRTLLM(PrometheusEngine):
     probe_priority = 36
     slots_option = "`--max_batch_size`"
     prompt_options = "`--max_num_tokens`, `enable_chunked_prefill`"
+    cache_switch = "cache_salt"
     fixed_length = True
     counts_in_events = True
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         version = string(object_at(client, "/version").get("version"))
         # names are there before the first request, samples are not
-        if version is None or b"trtllm_" not in client.get(_METRICS.path).body:
+        has_metrics = version is not None and b"trtllm_" in client.get(_METRICS.path).body
+        if not has_metrics and _OWNER not in owners(client):
             return None
         return self._server_info(list_models(client), version)
+
+    def _extra_fields(self, request: CompletionRequest) -> dict[str, Any]:
+        return {**super()._extra_fields(request), **cache_salt(request)}
 
 
 ENGINE = TensorRTLLM()

@@ -17,10 +17,9 @@ from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigure
 from app.engines.base import CompletionRequest, ServerInfo, SplitHabit
 from app.engines.flags import TENSOR_PARALLEL_FLAGS, Flag, FlagTable, read_positive
 from app.engines.http import ServerClient
-from app.engines.openai import MODELS, cache_salt, list_models
+from app.engines.openai import cache_salt, list_models, owners
 from app.engines.protocol import prometheus
 from app.engines.protocol.answers import count, mapping, milliseconds, object_at, release, string
-from app.engines.protocol.models import listed_models
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 from app.engines.protocol.server_timings import ReportedUsage, llamacpp_timings
 from app.engines.protocol.trace_builder import Dialect
@@ -111,7 +110,7 @@ class VLLM(PrometheusEngine):
             return None
         metrics = prometheus.scrape(client)
         # without statistics, or behind a proxy that hides them, the list of models still names vLLM as owner
-        if not any(name.startswith("vllm:") for name in metrics) and not _owns_models(client):
+        if not any(name.startswith("vllm:") for name in metrics) and "vllm" not in owners(client):
             return None
         return self._server_info(
             list_models(client),
@@ -150,11 +149,6 @@ def _with_hidden_start(trace: Trace) -> tuple[Event, ...]:
     if hidden < 1 or visible[0].at_ms - role.at_ms <= step_ms / 2:
         return trace.events
     return tuple(event._replace(kind=Kind.HIDDEN) if event is role else event for event in trace.events)
-
-
-def _owns_models(client: ServerClient) -> bool:
-    models = listed_models(object_at(client, MODELS)) or {}
-    return any(entry.get("owned_by") == "vllm" for entry in models.values())
 
 
 def _cache_settings(metrics: Mapping[str, float]) -> dict[str, Any]:

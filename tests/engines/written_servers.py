@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from app.core.samples import CacheDefeat
 from tests.engines.servers import (
     CHAT,
     ROLE,
@@ -111,7 +112,12 @@ def sglang() -> Server:
         "0.5.6",
         [("Qwen/Qwen3-8B-AWQ", "Qwen3-8B", "AWQ", 40960)],
         settings={"context": 40960, "kv_type_k": "fp8_e5m2", "kv_type_v": "fp8_e5m2"},
-        sent={"ignore_eos": True, "min_tokens": 8},
+        sent={
+            "ignore_eos": True,
+            "min_tokens": 8,
+            "return_cached_tokens_details": True,
+            "return_spec_tokens_details": True,
+        },
         prompt_tokens=100,
         cached_tokens=2,
         error=(
@@ -136,7 +142,8 @@ def trtllm() -> Server:
         },
         "1.2.0",
         [("TinyLlama-1.1B-Chat-v1.0", "TinyLlama-1.1B-Chat-v1.0", None, None)],
-        sent={"ignore_eos": True, "min_tokens": 8},
+        sent={"ignore_eos": True, "min_tokens": 8, "cache_salt": "0123abcd"},
+        defeat=CacheDefeat.SWITCH,
         prompt_tokens=100,
         error=(Script.json({"object": "error", "message": "boom", "type": "InternalServerError"}, 500), "boom"),
     )
@@ -162,9 +169,10 @@ def tabbyapi() -> Server:
         },
         None,
         [("Qwen3-8B-exl3", "Qwen3-8B-exl3", None, 32768), ("other-exl3", "other-exl3", None, 32768)],
-        settings={"context": 32768, "kv_type_k": "q8", "kv_type_v": "q8"},
+        settings={"context": 32768, "batch": 2048, "kv_type_k": "q8", "kv_type_v": "q8"},
         sent={"ignore_eos": True, "min_tokens": 8},
         prompt_tokens=512,
+        cached_tokens=0,
         figures={"prompt_tokens": 512, "prompt_ms": 410.0, "output_tokens": 3, "decode_ms": 120.0},
         error=(Script.json({"detail": "No models are currently loaded."}, 400), "No models are currently loaded"),
     )
@@ -292,6 +300,21 @@ def tgi() -> Server:
     )
 
 
+def litellm() -> Server:
+    return Server(
+        {
+            "/health/liveliness": Script.json("I'm alive!"),
+            "/health/readiness": Script.json({"status": "healthy", "db": "Not connected"}),
+            "/v1/models": models("qwen3-8b", created=1677610602, owned_by="openai"),
+            CHAT: stream(ROLE, *WORDS, chunk({}, "length"), no_choices(**usage(20, 3))),
+        },
+        None,
+        [("qwen3-8b", "qwen3-8b", None, None)],
+        prompt_tokens=20,
+        error=(Script.json({"error": {"message": "litellm.BadRequestError: boom", "code": "400"}}, 400), "boom"),
+    )
+
+
 def openai() -> Server:
     return Server(
         {
@@ -320,5 +343,6 @@ SERVERS: dict[str, Callable[[], Server]] = {
     "localai": localai,
     "mlx-lm": mlxlm,
     "tgi": tgi,
+    "litellm": litellm,
     "openai": openai,
 }
