@@ -16,10 +16,9 @@ LIVENESS, ALIVE = "/health/liveliness", "I'm alive!"
 class LiteLLM(OpenAI):
     key = "litellm"
     title = "LiteLLM"
+    has_costly_paths = True
     default_ports = (4000,)
     health_path = LIVENESS
-    # before all that ask for /health
-    probe_priority = 90
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         return self._server_info(list_models(client)) if _is_alive(client.get(LIVENESS)) else None

@@ -98,9 +98,10 @@ class SGLang(PrometheusEngine):
     metric_names = _METRICS
     key = "sglang"
     title = "SGLang"
+    has_costly_paths = True
     default_ports = (30000,)
     split_habit = SplitHabit.TENSOR_PARALLEL
-    probe_priority = 38
+    owned_by = ("sglang",)
     slots_option = "`--max-running-requests`"
     prompt_options = "`--chunked-prefill-size`"
     dialect = Dialect(_chunk, _figures)

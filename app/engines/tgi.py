@@ -33,10 +33,10 @@ class TGI(PrometheusEngine):
     metric_names = _METRICS
     key = "tgi"
     title = "TGI"
+    has_costly_paths = True
     default_ports = (3000,)
     health_path = "/info"
     split_habit = SplitHabit.TENSOR_PARALLEL
-    probe_priority = 30
     slots_option = "`--max-batch-size`"
     prompt_options = "`--max-batch-prefill-tokens`"
     fixed_length = False

@@ -58,10 +58,11 @@ class TensorRTLLM(PrometheusEngine):
     metric_names = _METRICS
     key = "trtllm"
     title = "TensorRT-LLM"
+    has_costly_paths = True
     default_ports = (8000,)
     health_path = "/health"
     split_habit = SplitHabit.TENSOR_PARALLEL
-    probe_priority = 36
+    owned_by = ("tensorrt_llm",)
     slots_option = "`--max_batch_size`"
     prompt_options = "`--max_num_tokens`, `enable_chunked_prefill`"
     cache_switch = "cache_salt"

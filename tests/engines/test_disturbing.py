@@ -7,7 +7,7 @@ import pytest
 from app import engines
 from app.engines.base import Engine
 from tests.engines.conftest import Connect
-from tests.engines.written_servers import SERVERS
+from tests.engines.written import SERVERS
 from tests.replay import Request, Script
 
 GENERATES = {
@@ -30,7 +30,10 @@ class Counting:
 
     def answer(self, request: Request) -> Script:
         path = request.path.partition("?")[0]
-        if path in GENERATES.get(self.engine, set()) | HANDS_OUT_ONCE.get(self.engine, set()) or request.method != "GET":
+        if (
+            path in GENERATES.get(self.engine, set()) | HANDS_OUT_ONCE.get(self.engine, set())
+            or request.method != "GET"
+        ):
             self.work.append(f"{request.method} {path}")
         server = SERVERS[self.engine]()
         script = server.routes.get(path) or server.routes.get("/")
