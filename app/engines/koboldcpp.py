@@ -36,6 +36,7 @@ class KoboldCpp(OpenAI):
     key = "koboldcpp"
     title = "KoboldCpp"
     default_ports = (5001,)
+    decode_intervals = "n-1"
     owned_by = ("koboldcpp",)
     server_header = ("ConcedoLlamaForKoboldServer",)
     imitates = ("llama.cpp", "ollama")

@@ -71,6 +71,7 @@ class LMStudio(OpenAI):
     key = "lmstudio"
     title = "LM Studio"
     default_ports = (1234,)
+    decode_intervals = "n-1"
     slots_option = "`Max Concurrent Predictions`"
     prompt_options = "`Evaluation Batch Size`"
     chat_path = "/api/v0/chat/completions"

@@ -33,6 +33,7 @@ class LocalAI(OpenAI):
     key = "localai"
     title = "LocalAI"
     default_ports = (8080,)
+    decode_intervals = "n-1"
     health_path = "/readyz"
     slots_option = "`LLAMACPP_PARALLEL`"
     prompt_options = "`batch`"

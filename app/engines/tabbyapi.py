@@ -70,6 +70,7 @@ class TabbyAPI(OpenAI):
     key = "tabbyapi"
     title = "TabbyAPI"
     default_ports = (5000,)
+    decode_intervals = "n-1"
     health_path = "/health"
     owned_by = ("tabbyAPI",)
     imitates = ("koboldcpp",)

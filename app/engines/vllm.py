@@ -78,6 +78,7 @@ class VLLM(PrometheusEngine):
     key = "vllm"
     title = "vLLM"
     default_ports = (8000,)
+    decode_intervals = "n-1"
     health_path = "/health"
     split_habit = SplitHabit.TENSOR_PARALLEL
     owned_by = ("vllm",)

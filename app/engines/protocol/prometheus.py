@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.engines.http import ServerClient
@@ -94,13 +94,18 @@ def start_time(samples: Mapping[str, float]) -> float | None:
     return samples.get("process_start_time_seconds")
 
 
-def growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+def growth(
+    before: Mapping[str, float], after: Mapping[str, float], names: Collection[str] = frozenset()
+) -> dict[str, float]:
     """By how much each counter has grown between two readings of a server that was not reset in between.
+
+    `names`: counters that do not end as counters usually do.
 
     >>> growth({"a_total": 2.0, "a_created": 1.0}, {"a_total": 5.0, "b_total": 1.0, "a_created": 1.0, "gauge": 7.0})
     {'a_total': 3.0, 'b_total': 1.0}
     """
-    counters = (key for key in after if key.partition("{")[0].endswith(_GROWING))
+    bases = {key: key.partition("{")[0] for key in after}
+    counters = (key for key, base in bases.items() if base.endswith(_GROWING) or base in names)
     return {key: after[key] - before.get(key, 0.0) for key in counters}
 
 

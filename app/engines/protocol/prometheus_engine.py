@@ -103,7 +103,7 @@ class PrometheusEngine(OpenAI):
         """Engines that count tokens but no requests are taken to have had `requests`."""
         metrics = self.metric_names
         first, last = prometheus.of_model(model, before.raw, after.raw)
-        growth = prometheus.growth(first, last)
+        growth = prometheus.growth(first, last, set(metrics.counters))
         return [
             *_totals(metrics, growth),
             *(metric for name, names in metrics.seconds.items() for metric in distribution(name, names, growth)),
