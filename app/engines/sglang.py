@@ -82,12 +82,11 @@ def _chunk(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _figures(usage: ReportedUsage) -> ServerFigures | None:
-    """Draft tokens, where a request had any."""
+    """Draft tokens, where a request had any; it states no times."""
     drafts = mapping(usage.objects.get("sglext", {}).get("spec_tokens_details"))
     if not drafts:
         return llamacpp_timings(usage)
     return ServerFigures(
-        output_tokens=usage.output_tokens,
         draft_tokens=count(drafts.get("spec_num_proposed_drafts")),
         draft_accepted_tokens=count(drafts.get("spec_num_correct_drafts")),
         raw={key: value for key, value in drafts.items() if is_plain(value)},

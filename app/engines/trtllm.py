@@ -11,13 +11,18 @@ serve/openai_server.py at 00057725):
 * Its decode time goes from the first token to the last: n - 1 tokens.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
+from app.core.samples import ServerFigures
 from app.engines.base import CompletionRequest, ServerInfo, SplitHabit
 from app.engines.http import ServerClient
 from app.engines.openai import cache_salt, list_models, owners
-from app.engines.protocol.answers import object_at, string
+from app.engines.protocol.answers import number, object_at, string
+from app.engines.protocol.openai_chunk import first_choice
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
+from app.engines.protocol.server_timings import ReportedUsage, llamacpp_timings
+from app.engines.protocol.trace_builder import Dialect
 
 _METRICS = MetricNames(
     path="/prometheus/metrics",
@@ -52,6 +57,18 @@ _METRICS = MetricNames(
     },
 )
 _OWNER = "tensorrt_llm"
+_PER_STEP = "avg_decoded_tokens_per_iter"
+
+
+def _chunk(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The chunk with the tokens of a step, which a choice states where drafts were accepted, beside its choices."""
+    per_step = number(first_choice(value).get(_PER_STEP))
+    return value if per_step is None else {**value, "steps": {_PER_STEP: per_step}}
+
+
+def _figures(usage: ReportedUsage) -> ServerFigures | None:
+    """It states no time of a request, and how many tokens were drafted neither."""
+    return ServerFigures(raw=usage.raw("steps")) if usage.raw("steps") else llamacpp_timings(usage)
 
 
 class TensorRTLLM(PrometheusEngine):
@@ -65,6 +82,7 @@ class TensorRTLLM(PrometheusEngine):
     owned_by = ("tensorrt_llm",)
     slots_option = "`--max_batch_size`"
     prompt_options = "`--max_num_tokens`, `enable_chunked_prefill`"
+    dialect = Dialect(_chunk, _figures)
     cache_switch = "cache_salt"
     fixed_length = True
     counts_in_events = True

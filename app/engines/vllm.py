@@ -3,6 +3,10 @@
 `cache_salt` defeats the prefix cache without changing the prompt. Usage in every chunk says how many tokens each event
 holds. The role chunk leaves together with the first token, and marks it where that token has no text of its own (tags
 of a reasoning model are swallowed).
+
+Its documentation of 0.32 (features/per_request_metrics.md, speculative_decoding/acceptance_metrics.md) is the source of
+what `--enable-per-request-metrics` and `--per-request-spec-decode-metrics` add: the time of the generation covers n - 1
+tokens, and the prefill's time starts when the request is scheduled. `/health` looks at a flag.
 """
 
 import re
@@ -21,7 +25,7 @@ from app.engines.openai import cache_salt, list_models, owners
 from app.engines.protocol import prometheus
 from app.engines.protocol.answers import count, mapping, milliseconds, object_at, release, string
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
-from app.engines.protocol.server_timings import ReportedUsage, llamacpp_timings
+from app.engines.protocol.server_timings import CACHE_REPORT, ReportedUsage, llamacpp_timings
 from app.engines.protocol.trace_builder import Dialect
 
 _METRICS = MetricNames(
@@ -58,17 +62,27 @@ _METRICS = MetricNames(
 _SALT_SINCE = (0, 9)
 
 
+def _chunk(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The chunk with the cached tokens of its per-request metrics where ReportedUsage looks for them."""
+    cached = count(mapping(mapping(value.get("metrics")).get("prefix_cache")).get("num_cached_tokens"))
+    return value if cached is None else {**value, CACHE_REPORT: {"cached_tokens": cached}}
+
+
 def _figures(usage: ReportedUsage) -> ServerFigures | None:
     """The figures with per-request metrics on. Its TTFT starts when the request is scheduled, without the queue."""
     metrics = usage.objects.get("metrics")
     if not metrics:
         return llamacpp_timings(usage)
+    drafts = mapping(metrics.get("speculative_decoding"))
     return ServerFigures(
         prompt_tokens=usage.fresh_prompt_tokens,
         prompt_ms=milliseconds(metrics.get("time_to_first_token_ms")),
-        output_tokens=usage.output_tokens,
+        # with the metrics of drafts alone no times are stated
+        output_tokens=usage.output_tokens if "generation_time_ms" in metrics else None,
         decode_ms=milliseconds(metrics.get("generation_time_ms")),
         queue_ms=milliseconds(metrics.get("queue_time_ms")),
+        draft_tokens=count(drafts.get("num_draft_tokens")),
+        draft_accepted_tokens=count(drafts.get("num_accepted_draft_tokens")),
         raw=usage.raw("metrics"),
     )
 
@@ -84,7 +98,7 @@ class VLLM(PrometheusEngine):
     owned_by = ("vllm",)
     slots_option = "`--max-num-seqs`"
     prompt_options = "`--max-num-batched-tokens`, `--enable-chunked-prefill`"
-    dialect = Dialect(figures=_figures)
+    dialect = Dialect(_chunk, _figures)
     flags = FlagTable(
         flags={
             **TENSOR_PARALLEL_FLAGS,

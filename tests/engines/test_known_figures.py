@@ -9,7 +9,7 @@ from app.core.samples import CacheDefeat, ServerFigures, Status, Trace
 from app.engines.base import CompletionRequest, Health
 from tests.engines.conftest import Connect
 from tests.engines.prompt_cache import STEP_MS, CachedChat, Turn
-from tests.engines.servers import CHAT, Route, Server, models
+from tests.engines.servers import CHAT, ROLE, WORDS, Route, Server, chunk, models, no_choices, stream, usage
 from tests.engines.test_counting import between, ranges, rounded
 from tests.engines.written import SERVERS, lmstudio, sglang, tabbyapi, trtllm
 from tests.replay import Request, Script
@@ -291,6 +291,23 @@ def test_the_clock_of_the_decode_covers_all_steps_but_the_first(key: str, connec
         figures = figures_of(trace)
         assert figures.output_tokens == 41
         assert figures.decode_ms == pytest.approx(40 * STEP_MS)
+
+
+def test_vllm_with_all_its_metrics_of_a_request(connect: Connect) -> None:
+    told = {
+        "time_to_first_token_ms": 85.2,
+        "generation_time_ms": 20.0,
+        "queue_time_ms": 12.3,
+        "prefix_cache": {"num_computed_tokens": 26, "num_cached_tokens": 16, "prefill_time_ms": 85.2},
+        "speculative_decoding": {"num_draft_tokens": 129, "num_accepted_draft_tokens": 10, "num_spec_steps": 43},
+    }
+    last = no_choices(**usage(42, 3), metrics=told)
+    _, client = connect({CHAT: stream(ROLE, *WORDS, chunk({}, "length"), last)}, pace=0.01)
+    trace = engines.find("vllm").stream_completion(client, CompletionRequest("hello", 3, None, reuse_cache=True))
+    figures = figures_of(trace)
+    assert (trace.prompt_tokens, trace.cached_tokens, figures.prompt_tokens) == (42, 16, 26)
+    assert (figures.draft_tokens, figures.draft_accepted_tokens, figures.queue_ms) == (129, 10, 12.3)
+    assert (figures.prompt_ms, figures.decode_ms) == (85.2, 20.0)
 
 
 def test_a_list_without_names_still_names_the_owner(connect: Connect) -> None:

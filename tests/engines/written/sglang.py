@@ -59,7 +59,7 @@ def server(version: str = "0.5.23") -> Server:
             "return_spec_tokens_details": True,
         },
         prompt_tokens=100,
-        figures={"prompt_tokens": None, "output_tokens": 3, "draft_tokens": 20, "draft_accepted_tokens": 12},
+        figures={"prompt_tokens": None, "output_tokens": None, "draft_tokens": 20, "draft_accepted_tokens": 12},
         live={CHAT: chat},
         error=(
             Script.json(

@@ -23,18 +23,20 @@ def server() -> Server:
         defeat=CacheDefeat.SWITCH,
         prompt_tokens=100,
         cached_tokens=0,
+        figures={"output_tokens": None, "decode_ms": None, "raw": {"avg_decoded_tokens_per_iter": 1.5}},
         live={CHAT: CachedChat(answer, salt="cache_salt")},
         error=(Script.json({"object": "error", "message": "boom", "type": "InternalServerError"}, 500), "boom"),
     )
 
 
 def answer(turn: Turn) -> Script:
+    last = chunk({}, "length")
     cached = {"prompt_tokens_details": {"cached_tokens": turn.cached_tokens}}
     return turn.script(
         [ROLE],
         [chunk({"content": word}) for word in turn.words],
         [
-            chunk({}, "length", avg_decoded_tokens_per_iter=1.0),
+            {**last, "choices": [{**last["choices"][0], "avg_decoded_tokens_per_iter": 1.5}]},
             no_choices(**usage(turn.prompt_tokens, turn.output_tokens, **cached)),
             "data: [DONE]\n\n",
         ],
