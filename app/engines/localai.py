@@ -1,7 +1,8 @@
 """LocalAI: with the header `Extra-Usage` its usage holds two durations in milliseconds.
 
 Read in its source at 82c191af: they are `prompt_ms` and `predicted_ms` of its llama.cpp, so the second one covers n - 1
-tokens. `/readyz` answers without asking a backend.
+tokens; usage says nothing of cached ones. `/readyz` answers without asking a backend. With users of its own, `/system`
+is the administrator's; `/.well-known/localai.json` is anybody's, in newer versions.
 """
 
 from collections.abc import Mapping
@@ -41,9 +42,13 @@ class LocalAI(OpenAI):
     dialect = Dialect(figures=_figures)
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
+        card: Mapping[str, Any] = {}
         if not isinstance(object_at(client, "/system").get("backends"), list):
-            return None
-        return self._server_info(list_models(client), string(object_at(client, "/version").get("version")))
+            card = object_at(client, "/.well-known/localai.json")
+            if not isinstance(card.get("endpoints"), dict):
+                return None
+        version = string(card.get("version")) or string(object_at(client, "/version").get("version"))
+        return self._server_info(list_models(client), version)
 
     def _extra_fields(self, request: CompletionRequest) -> dict[str, Any]:
         return {"ignore_eos": True}

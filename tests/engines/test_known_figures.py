@@ -283,7 +283,7 @@ def test_tabbyapi_has_no_queue_within_its_rounding(connect: Connect) -> None:
     assert figures_of(trace).queue_ms is None
 
 
-@pytest.mark.parametrize("key", ["tabbyapi", "koboldcpp", "lmstudio"])
+@pytest.mark.parametrize("key", ["tabbyapi", "koboldcpp", "lmstudio", "localai"])
 def test_the_clock_of_the_decode_covers_all_steps_but_the_first(key: str, connect: Connect) -> None:
     engine = engines.find(key)
     assert engine.decode_intervals == "n-1"
@@ -291,6 +291,14 @@ def test_the_clock_of_the_decode_covers_all_steps_but_the_first(key: str, connec
         figures = figures_of(trace)
         assert figures.output_tokens == 41
         assert figures.decode_ms == pytest.approx(40 * STEP_MS)
+
+
+def test_localai_that_keeps_its_system_for_administrators(connect: Connect) -> None:
+    card = Script.json({"version": "v3.9.0", "endpoints": {"models": "/v1/models"}})
+    refused = Script.json({"error": {"message": "forbidden"}}, 403)
+    _, client = connect({"/system": refused, "/.well-known/localai.json": card, "/v1/models": models("m")})
+    info = engines.probe(client)
+    assert (info.engine, info.engine_version) == ("localai", "v3.9.0")
 
 
 def test_vllm_with_all_its_metrics_of_a_request(connect: Connect) -> None:
