@@ -8,7 +8,8 @@ Read in the source of 0.5.23, compared with 0.5.10, 0.5.11 and 0.4.10:
   and for its draft tokens (`return_spec_tokens_details`, newer versions): both come in an `sglext` object before usage,
   which is left out where the counts are zero.
 * `/health` generates a token and answers after a whole second. `/ready` and `/model_info` only look at a flag, and
-  `/v1/loads` at a snapshot in shared memory; `/server_info` asks the scheduler and is left to the probe.
+  `/v1/loads` at a snapshot in shared memory that is new as soon as the server is idle, while its gauges in the metrics
+  may be 30 s old then. `/server_info` asks the scheduler and is left to the probe.
 * Its times are in Prometheus metrics only (`--enable-metrics`); a decode time covers n - 1 tokens there.
 """
 
@@ -16,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.core.errors import ServerError, ServerErrorKind
 from app.core.i18n import _
 from app.core.samples import CacheDefeat, ServerFigures
 from app.core.server_metrics import ServerMetric
@@ -135,11 +137,17 @@ class SGLang(PrometheusEngine):
         health = health_of(_readiness(client))
         if not health.ready:
             return health
-        load = self.load(client)
+        try:
+            load = self.load(client)
+        except ServerError as problem:
+            if problem.trouble is not ServerErrorKind.TIMEOUT:
+                raise
+            # older versions ask the scheduler, which answers only between two steps
+            return Health(ready=True, detail=_("The server is working on a long prompt."), busy=True)
         return busy_health([load.get("requests_running"), load.get("requests_waiting")])
 
     def load(self, client: ServerClient) -> Mapping[str, float]:
-        return super().load(client) or _load(_snapshots(client))
+        return _load(_snapshots(client)) or super().load(client)
 
     def counters(self, client: ServerClient) -> Counters | None:
         """Its metrics, and the prefill work that it counts without them."""

@@ -5,6 +5,8 @@ serve/openai_server.py at 00057725):
 
 * Only a server with `return_perf_metrics` has `/prometheus/metrics`, and only one with iteration statistics its gauges.
   Any one names itself as owner of its model.
+* Its gauge of running requests is counted when a step begins, and an idle server makes no step: it stays where the last
+  step was. So it is watched while requests run, but says nothing of whether the server is busy before one.
 * Its own `/metrics` and `/perf_metrics` hand each entry out once, to whoever asks first, so neither is read.
   `/health` looks at a flag; `/health_generate` generates and is never asked.
 * An unknown field is refused, so that the negotiation finds out whether this version has `cache_salt`.
@@ -15,9 +17,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.core.samples import ServerFigures
-from app.engines.base import CompletionRequest, ServerInfo, SplitHabit
+from app.engines.base import CompletionRequest, Health, ServerInfo, SplitHabit
 from app.engines.http import ServerClient
-from app.engines.openai import cache_salt, list_models, owners
+from app.engines.openai import OpenAI, cache_salt, list_models, owners
 from app.engines.protocol.answers import number, object_at, string
 from app.engines.protocol.openai_chunk import first_choice
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
@@ -94,6 +96,10 @@ class TensorRTLLM(PrometheusEngine):
         if not has_metrics and _OWNER not in owners(client):
             return None
         return self._server_info(list_models(client), version)
+
+    def health(self, client: ServerClient) -> Health:
+        """By its status alone: see above."""
+        return OpenAI.health(self, client)
 
     def _extra_fields(self, request: CompletionRequest) -> dict[str, Any]:
         return {**super()._extra_fields(request), **cache_salt(request)}

@@ -82,6 +82,17 @@ def test_sglang_is_ready(connect: Connect, routes: dict[str, Script], ready: boo
     assert not {"/health", "/health_generate", "/server_info"} & {request.path for request in replay.requests}
 
 
+def test_sglang_is_idle_while_its_gauges_are_old(connect: Connect) -> None:
+    idle = Script.json({"loads": [sglang.LOAD]})
+    old = Script.text("sglang:num_running_reqs 1\n")
+    _, client = connect({"/ready": Script(framing="length"), "/v1/loads": idle, "/metrics": old})
+    assert engines.find("sglang").health(client).busy is False
+    assert engines.find("sglang").load(client)["requests_running"] == 0
+    waiting = {"/ready": Script(framing="length"), "/v1/loads": Script(end="mute")}
+    _, client = connect(waiting, probe_timeout_s=0.3)
+    assert engines.find("sglang").health(client).busy is True
+
+
 def test_sglang_without_metrics_tells_its_load(connect: Connect) -> None:
     loads = [{**sglang.LOAD, "num_running_reqs": 2, "token_usage": 0.5}, sglang.LOAD]
     _, client = connect({"/v1/loads": Script.json({"loads": loads})})
@@ -189,7 +200,8 @@ def test_trtllm_between_two_readings(connect: Connect) -> None:
         "tokens_per_step now": 1.5,
     }
     _, client = connect({"/health": Script(framing="length"), "/prometheus/metrics": after})
-    assert engines.find("trtllm").health(client).busy is True
+    # the last step of an idle server had requests, too
+    assert engines.find("trtllm").health(client).busy is None
     gauges = {"requests_running": 2.0, "requests_waiting": 1.0, "kv_cache_use": 0.25}
     assert engines.find("trtllm").load(client) == gauges
 
