@@ -314,14 +314,14 @@ def test_localai_that_keeps_its_system_for_administrators(connect: Connect) -> N
 
 
 def test_vllm_with_all_its_metrics_of_a_request(connect: Connect) -> None:
-    told = {
+    request_metrics = {
         "time_to_first_token_ms": 85.2,
         "generation_time_ms": 20.0,
         "queue_time_ms": 12.3,
         "prefix_cache": {"num_computed_tokens": 26, "num_cached_tokens": 16, "prefill_time_ms": 85.2},
         "speculative_decoding": {"num_draft_tokens": 129, "num_accepted_draft_tokens": 10, "num_spec_steps": 43},
     }
-    last = no_choices(**usage(42, 3), metrics=told)
+    last = no_choices(**usage(42, 3), metrics=request_metrics)
     _, client = connect({CHAT: stream(ROLE, *WORDS, chunk({}, "length"), last)}, pace=0.01)
     trace = engines.find("vllm").stream_completion(client, CompletionRequest("hello", 3, None, reuse_cache=True))
     figures = figures_of(trace)

@@ -78,7 +78,7 @@ def answer(turn: Turn) -> Script:
         **({"cached_tokens_details": details} if details and wants("return_cached_tokens_details") else {}),
         **({"spec_tokens_details": DRAFTS} if wants("return_spec_tokens_details") else {}),
     }
-    told = usage(turn.prompt_tokens, turn.output_tokens, prompt_tokens_details=None, reasoning_tokens=0)
+    counts = usage(turn.prompt_tokens, turn.output_tokens, prompt_tokens_details=None, reasoning_tokens=0)
     return turn.script(
         [ROLE],
         [
@@ -88,7 +88,7 @@ def answer(turn: Turn) -> Script:
         [
             chunk({}, "length"),
             *([no_choices(sglext=sglext)] if sglext else []),
-            no_choices(**told),
+            no_choices(**counts),
             "data: [DONE]\n\n",
         ],
     )

@@ -38,11 +38,11 @@ def server() -> Server:
 
 
 def answer(turn: Turn, queue_s: float = 0.0) -> Script:
-    told = usage(turn.prompt_tokens, turn.output_tokens, **_times(turn, queue_s))
+    counts = usage(turn.prompt_tokens, turn.output_tokens, **_times(turn, queue_s))
     return turn.script(
         [ROLE],
         [chunk({"content": word}) for word in turn.words],
-        [chunk({}, "length"), no_choices(**told), "data: [DONE]\n\n"],
+        [chunk({}, "length"), no_choices(**counts), "data: [DONE]\n\n"],
     )
 
 
