@@ -201,7 +201,7 @@ class Strata(OpenAI):
     def stream_completion(self, client: ServerClient, request: CompletionRequest) -> Trace:
         before = _records(client)
         trace = super().stream_completion(client, request)
-        record = _own_record(before, _records(client), trace.prompt_tokens) if trace.status is Status.OK else None
+        record = _own_record(before, _records(client), trace) if trace.status is Status.OK else None
         return trace if record is None else self._with_record(trace, record)
 
     def _with_record(self, trace: Trace, record: Mapping[str, Any]) -> Trace:
@@ -288,12 +288,22 @@ def _records(client: ServerClient) -> Sequence[Mapping[str, Any]]:
 
 
 def _own_record(
-    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], prompt_tokens: int | None
+    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], trace: Trace
 ) -> Mapping[str, Any] | None:
-    """The one new record of a request of this length; None where there are several."""
+    """The one new record of a request of this length, and where the stream has them with these times; None where there
+    are several."""
     new = [record for record in after if record not in before]
-    matching = [record for record in new if prompt_tokens in (None, count(record.get("prompt_tokens")))]
+    matching = [record for record in new if trace.prompt_tokens in (None, count(record.get("prompt_tokens")))]
+    if len(matching) > 1 and trace.server is not None:
+        times = _tenths(trace.server.raw, "prompt_ms", "predicted_ms")
+        matching = [record for record in matching if _tenths(record, "prompt_ms", "decode_ms") == times]
     return matching[0] if len(matching) == 1 else None
+
+
+def _tenths(values: Mapping[str, Any], *names: str) -> list[float | None]:
+    """Times as the stream has them, which is rounded."""
+    times = (number(values.get(name)) for name in names)
+    return [None if ms is None else round(ms, 1) for ms in times]
 
 
 def _totals(growth: Mapping[str, float]) -> Iterator[ServerMetric]:

@@ -81,6 +81,15 @@ def test_the_record_of_our_request(
         assert trace.server.raw["time"] == OURS["time"]
 
 
+def test_of_several_of_its_length_the_one_with_its_times_is_ours(connect: Connect) -> None:
+    """Two streams at once, each with a nonce of the same length."""
+    records = [other(prompt_ms=3600.04, hit_rate=0.5), {**OURS, "decode_ms": 30.04}, other(decode_ms=31.0)]
+    _, client = connect(routes([], records, written.answer(TURN)), pace=0.01)
+    server = play(client).server
+    assert server is not None
+    assert (server.expert_hit_share, server.raw["time"]) == (0.834, OURS["time"])
+
+
 @pytest.mark.parametrize("has_timings", [True, False])
 @pytest.mark.parametrize("has_record", [True, False])
 @pytest.mark.parametrize("made", [3, 5])
