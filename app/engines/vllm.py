@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
 from app.core.errors import ServerError
 from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
@@ -56,8 +56,6 @@ _METRICS = MetricNames(
         "kv_cache_use": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
     },
 )
-# older versions take the field and ignore it
-_SALT_SINCE = (0, 9)
 
 
 def _figures(usage: ReportedUsage) -> ServerFigures | None:
@@ -83,6 +81,7 @@ class VLLM(PrometheusEngine):
     health_path = "/health"
     split_habit = SplitHabit.TENSOR_PARALLEL
     probe_priority = 40
+    owned_by: ClassVar[tuple[str, ...]] = ("vllm",)
     slots_option = "`--max-num-seqs`"
     prompt_options = "`--max-num-batched-tokens`, `--enable-chunked-prefill`"
     dialect = Dialect(figures=_figures)
@@ -103,6 +102,9 @@ class VLLM(PrometheusEngine):
         )),
     )  # fmt: skip
     cache_switch = "cache_salt"
+    salt_since: ClassVar[tuple[int, ...]] = (0, 9)
+    """Older versions take the field and ignore it."""
+    metric_prefix: ClassVar[str] = "vllm:"
     fixed_length = True
     counts_in_events = True
 
@@ -111,15 +113,19 @@ class VLLM(PrometheusEngine):
         if version is None:
             return None
         metrics = prometheus.scrape(client)
-        # without statistics, or behind a proxy that hides them, the list of models still names vLLM as owner
-        if not any(name.startswith("vllm:") for name in metrics) and not _owns_models(client):
+        # without statistics, or behind a proxy that hides them, the list of models still names the owner
+        if not any(name.startswith(self.metric_prefix) for name in metrics) and not self._owns_models(client):
             return None
         return self._server_info(
             list_models(client),
             version,
-            settings=_cache_settings(metrics),
-            capabilities={"cache_salt": _release(version) >= _SALT_SINCE},
+            settings=_cache_settings(metrics, self.metric_prefix),
+            capabilities={"cache_salt": _release(version) >= self.salt_since},
         )
+
+    def _owns_models(self, client: ServerClient) -> bool:
+        models = listed_models(object_at(client, MODELS)) or {}
+        return any(entry.get("owned_by") in self.owned_by for entry in models.values())
 
     def prompt_tokens(self, client: ServerClient, request: CompletionRequest) -> int | None:
         body = {key: value for key, value in self._required(request, CacheDefeat.SWITCH).items() if key != "stream"}
@@ -154,18 +160,13 @@ def _with_hidden_start(trace: Trace) -> tuple[Event, ...]:
     return tuple(event._replace(kind=Kind.HIDDEN) if event is role else event for event in trace.events)
 
 
-def _owns_models(client: ServerClient) -> bool:
-    models = listed_models(object_at(client, MODELS)) or {}
-    return any(entry.get("owned_by") == "vllm" for entry in models.values())
-
-
 def _release(version: str) -> tuple[int, ...]:
     match = re.match(r"v?(\d+)\.(\d+)", version)
     return tuple(int(part) for part in match.groups()) if match else ()
 
 
-def _cache_settings(metrics: Mapping[str, float]) -> dict[str, Any]:
+def _cache_settings(metrics: Mapping[str, float], prefix: str) -> dict[str, Any]:
     """The type of the KV cache, where it is not the model's own."""
-    info = next((name for name in metrics if name.startswith("vllm:cache_config_info{")), "")
+    info = next((name for name in metrics if name.startswith(f"{prefix}cache_config_info{{")), "")
     match = re.search(r'[{,]cache_dtype="([^"]+)"', info)
     return {} if match is None or match[1] == "auto" else {"kv_type_k": match[1], "kv_type_v": match[1]}
