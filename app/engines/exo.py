@@ -1,6 +1,6 @@
 """exo: one model on several machines; statistics of a request in a comment behind its last chunk.
 
-Read in its source at b5375f8 (0.3.70), and in v1.0.71 where that differs; nothing here is only documented.
+Read in its source at b5375f8 (June 2026, after v1.0.71), and in v1.0.71 where that differs; nothing here is only documented.
 `/bench/chat/completions` is the chat endpoint that bans end tokens and leaves the prefix cache alone, unless asked to
 use it. Newer versions stream from it; older ones answer in one piece, so that the usual endpoint is used with a nonce.
 Every chunk calls itself a whole `chat.completion`, and the connection ends with the answer.
@@ -18,8 +18,9 @@ from app.core.samples import CacheDefeat, ServerFigures
 from app.engines.base import CompletionRequest, Health, ModelInfo, ServerInfo
 from app.engines.http import ServerClient
 from app.engines.http.text import parse_json
-from app.engines.openai import CHAT, OpenAI, list_models
+from app.engines.openai import CHAT, MODELS, OpenAI
 from app.engines.protocol.answers import busy_health, count, health_of, mapping, number, object_at, object_in, string
+from app.engines.protocol.models import listed_models
 from app.engines.protocol.param_negotiation import Negotiation
 from app.engines.protocol.server_timings import ReportedUsage
 from app.engines.protocol.trace_builder import Dialect
@@ -27,7 +28,7 @@ from app.engines.protocol.trace_builder import Dialect
 _BENCH = "/bench/chat/completions"
 _SWITCH = "use_prefix_cache"
 _STATS = b"generation_stats "
-_RUNNERS = "/state/runners"
+_INSTANCES, _RUNNERS = "/state/instances", "/state/runners"
 _LOADING_STATES = frozenset({"RunnerConnecting", "RunnerConnected", "RunnerLoading", "RunnerLoaded", "RunnerWarmingUp"})
 _LOADING = N_("The engine is loading its model.")
 
@@ -72,15 +73,20 @@ class Exo(OpenAI):
     cache_switch = _SWITCH
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
-        state = object_at(client, "/state")
-        if not isinstance(state.get("instances"), dict) or not isinstance(state.get("runners"), dict):
+        # not the whole of `/state`, which holds every task
+        answer = client.get(_INSTANCES)
+        if answer.status >= 300:
             return None
-        listed, shards = list_models(client), dict(_shards(state["instances"]))
+        shards = dict(_shards(object_in(answer)))
+        listed = listed_models(object_at(client, MODELS)) or {}
+        if not shards and not any(entry.get("owned_by") == "exo" for entry in listed.values()):
+            return None
         # a model without an instance is answered 404
         info = self._server_info({name: listed.get(name, {}) for name in shards})
         models = tuple(_described(model, listed.get(model.id, {}), shards[model.id]) for model in info.models)
+        is_loading = _is_loading(object_at(client, _RUNNERS))
         streams = _streams_bench(object_at(client, "/openapi.json"))
-        return replace(info, models=models, capabilities={_SWITCH: streams}, loading=_is_loading(state["runners"]))
+        return replace(info, models=models, capabilities={_SWITCH: streams}, loading=is_loading)
 
     def health(self, client: ServerClient) -> Health:
         answer = client.get(_RUNNERS)

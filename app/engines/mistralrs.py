@@ -15,8 +15,9 @@ from app.core.samples import ServerFigures
 from app.engines.base import CompletionRequest, ServerInfo
 from app.engines.flags import Flag, FlagTable, read_positive
 from app.engines.http import ServerClient
-from app.engines.openai import list_models
+from app.engines.openai import MODELS
 from app.engines.protocol.answers import mapping, number, object_at, string, to_ms
+from app.engines.protocol.models import listed_models
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 from app.engines.protocol.server_timings import ReportedUsage, llamacpp_timings
 from app.engines.protocol.trace_builder import Dialect
@@ -92,13 +93,13 @@ class MistralRs(PrometheusEngine):
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         build = mapping(object_at(client, _INFO).get("build"))
-        version = string(build.get("version"))
-        if version is None or "git_revision" not in build:
+        listed = listed_models(object_at(client, MODELS)) or {}
+        alias = listed.get(_DEFAULT, {})
+        if "git_revision" not in build and (alias.get("owned_by"), alias.get("root")) != ("local", _DEFAULT):
             return None
-        listed = list_models(client)
         if len(listed) > 1:
             listed.pop(_DEFAULT, None)
-        info = self._server_info(listed, version, settings=_settings(build))
+        info = self._server_info(listed, string(build.get("version")), settings=_settings(build))
         loaded = {name: _is_loaded(entry) for name, entry in listed.items()}
         models = [replace(model, is_loaded=loaded[model.id]) for model in info.models]
         return replace(info, models=tuple(sorted(models, key=lambda model: model.is_loaded is False)))

@@ -9,9 +9,10 @@ tokens that were really processed; all others come in the n - 1 steps behind it.
 totals; reading it is a message to the engine's own loop, and generates nothing.
 """
 
+from dataclasses import replace
 from typing import Any
 
-from app.core.samples import ServerFigures
+from app.core.samples import ServerFigures, Trace
 from app.engines.base import CompletionRequest, ServerInfo
 from app.engines.flags import FlagTable
 from app.engines.http import ServerClient
@@ -65,6 +66,13 @@ class MLCLLM(PrometheusEngine):
 
     def _extra_fields(self, request: CompletionRequest) -> dict[str, Any]:
         return {"debug_config.ignore_eos": True}
+
+    def refine(self, trace: Trace) -> Trace:
+        """The prompt tokens that were not processed came from its prefix cache."""
+        fresh = None if trace.server is None else trace.server.prompt_tokens
+        if fresh is None or trace.prompt_tokens is None or trace.cached_tokens is not None:
+            return trace
+        return replace(trace, cached_tokens=max(0, trace.prompt_tokens - fresh))
 
 
 ENGINE = MLCLLM()
