@@ -15,7 +15,7 @@ class Aphrodite(VLLM):
     title = "Aphrodite"
     owned_by = ("aphrodite", "pygmalionai")
     default_ports = (2242,)
-    probe_priority = 61
+    imitates = ("koboldcpp",)
 
 
 ENGINE = Aphrodite()

@@ -67,7 +67,6 @@ class Exo(OpenAI):
     title = "exo"
     owned_by = ("exo",)
     default_ports = (52415,)
-    probe_priority = 48
     fixed_length = False
     dialect = Dialect(figures=_figures, comment=_comment)
     cache_switch = _SWITCH

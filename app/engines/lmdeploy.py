@@ -57,7 +57,6 @@ class LMDeploy(PrometheusEngine):
     default_ports = (23333,)
     health_path = "/health"
     split_habit = SplitHabit.TENSOR_PARALLEL
-    probe_priority = 37
     slots_option = "`--max-batch-size`"
     prompt_options = "`--max-prefill-token-num`"
     flags = FlagTable(

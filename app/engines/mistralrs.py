@@ -84,8 +84,6 @@ class MistralRs(PrometheusEngine):
     title = "mistral.rs"
     default_ports = (1234,)
     health_path = "/health"
-    # before LM Studio, on whose port it is, and before llama.cpp's imitators
-    probe_priority = 46
     slots_option = "`--max-seqs`"
     prompt_options = "`--max-num-batched-tokens`"
     dialect = Dialect(figures=_figures)

@@ -53,7 +53,6 @@ class MLCLLM(PrometheusEngine):
     title = "MLC-LLM"
     owned_by = (_OWNER,)
     default_ports = (8000,)
-    probe_priority = 14
     slots_option = "`max_num_sequence` in `--overrides`"
     prompt_options = "`prefill_chunk_size` in `--overrides`"
     dialect = Dialect(figures=_figures)

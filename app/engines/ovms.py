@@ -28,7 +28,6 @@ class OVMS(PrometheusEngine):
     default_ports = (8000,)
     api_roots = (_PREFIX,)
     health_path = "/v2/health/ready"
-    probe_priority = 39
     slots_option = "`--max_num_seqs`"
     prompt_options = "`--max_num_batched_tokens`"
     flags = FlagTable(

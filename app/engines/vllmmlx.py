@@ -34,7 +34,6 @@ class VLLMMLX(OpenAI):
     title = "vllm-mlx"
     owned_by = ("vllm-mlx", "vllm-mlx-embedding", "vllm-mlx-reranker")
     default_ports = (8000,)
-    probe_priority = 42
     slots_option = "`--max-num-seqs`"
     prompt_options = "`--prefill-step-size`"
     fixed_length = False
