@@ -90,7 +90,7 @@ def test_models_with_an_instance_alone(connect: Connect) -> None:
 
 def test_a_model_whose_layers_are_divided(connect: Connect) -> None:
     assignments = instances()["i0"]["MlxRingInstance"]["shardAssignments"]
-    shards = {name: {"TensorShardMetadata": {}} for name in assignments["runnerToShard"]}
+    shards: dict[str, Any] = {name: {"TensorShardMetadata": {}} for name in assignments["runnerToShard"]}
     tensor = {"i0": {"MlxJacclInstance": {"shardAssignments": {**assignments, "runnerToShard": shards}}}}
     _, client = connect({**server().routes, "/state/instances": Script.json(tensor)})
     (model,) = engines.probe(client).models

@@ -1,5 +1,7 @@
 """Aphrodite: vLLM's answers and metrics under its own names, and KoboldCpp's version for clients of that."""
 
+from typing import Any
+
 from app.core.samples import CacheDefeat
 from tests.engines.prompt_cache import CachedChat, Turn
 from tests.engines.servers import CHAT, ROLE, Server, chunk, models, no_choices, usage
@@ -52,8 +54,8 @@ def metrics(requests: int = 1, prompt: int = 100, cached: int = 30, output: int 
 
 
 def answer(turn: Turn) -> Script:
-    def counted(tokens: int) -> dict[str, object]:
-        details = {"prompt_tokens_details": {"cached_tokens": turn.cached_tokens}}
+    def counted(tokens: int) -> dict[str, Any]:
+        details: dict[str, Any] = {"prompt_tokens_details": {"cached_tokens": turn.cached_tokens}}
         return usage(turn.prompt_tokens, tokens, **details)
 
     pieces = [chunk({"content": word}, **counted(place)) for place, word in enumerate(turn.words, 1)]

@@ -48,14 +48,11 @@ def server() -> Server:
 
 
 def instances() -> dict[str, Any]:
+    layers = ({"startLayer": 0, "endLayer": 18}, {"startLayer": 18, "endLayer": 36})
     shards = {
-        f"r{rank}": {
-            "PipelineShardMetadata": {
-                "modelCard": CARD, "deviceRank": rank, "worldSize": 2, "startLayer": 18 * rank, "endLayer": 18 * rank + 18
-            }
-        }
-        for rank in range(2)
-    }  # fmt: skip
+        f"r{rank}": {"PipelineShardMetadata": {"modelCard": CARD, "deviceRank": rank, "worldSize": 2, **share}}
+        for rank, share in enumerate(layers)
+    }
     assignments = {"modelId": MODEL, "runnerToShard": shards, "nodeToRunner": {"n0": "r0", "n1": "r1"}}
     return {"i0": {"MlxRingInstance": {"instanceId": "i0", "shardAssignments": assignments}}}
 
