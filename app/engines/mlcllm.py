@@ -60,8 +60,8 @@ class MLCLLM(PrometheusEngine):
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         listed = listed_models(object_at(client, MODELS)) or {}
-        owners = {entry.get("owned_by") for entry in listed.values()}
-        return self._server_info(listed) if owners == {_OWNER} else None
+        is_owner = bool(listed) and all(entry.get("owned_by") == _OWNER for entry in listed.values())
+        return self._server_info(listed) if is_owner else None
 
     def _extra_fields(self, request: CompletionRequest) -> dict[str, Any]:
         return {"debug_config.ignore_eos": True}
