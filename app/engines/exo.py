@@ -68,7 +68,7 @@ class Exo(OpenAI):
     owned_by = ("exo",)
     default_ports = (52415,)
     fixed_length = False
-    dialect = Dialect(figures=_figures, comment=_comment)
+    dialect = Dialect(figures=_figures, comment=_comment, is_named=True)
     cache_switch = _SWITCH
 
     def detect(self, client: ServerClient) -> ServerInfo | None:

@@ -20,6 +20,7 @@ from app.engines.protocol import prometheus
 from app.engines.protocol.answers import object_at, object_in
 from app.engines.protocol.models import listed_models
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
+from app.engines.protocol.trace_builder import Dialect
 
 _STARTING = "initializing"
 _KV_TYPES = {"4": "int4", "8": "int8", "16": "fp8", "17": "fp8_e5m2"}
@@ -59,6 +60,7 @@ class LMDeploy(PrometheusEngine):
     split_habit = SplitHabit.TENSOR_PARALLEL
     slots_option = "`--max-batch-size`"
     prompt_options = "`--max-prefill-token-num`"
+    dialect = Dialect(is_named=True)
     flags = FlagTable(
         flags={
             "--tp": Flag(("tensor_parallel",)),

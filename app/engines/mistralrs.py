@@ -86,7 +86,7 @@ class MistralRs(PrometheusEngine):
     health_path = "/health"
     slots_option = "`--max-seqs`"
     prompt_options = "`--max-num-batched-tokens`"
-    dialect = Dialect(figures=_figures)
+    dialect = Dialect(figures=_figures, is_named=True)
     flags = FlagTable({"--max-seqs": Flag(("parallel",), read_positive)})
 
     def detect(self, client: ServerClient) -> ServerInfo | None:

@@ -55,7 +55,7 @@ class MLCLLM(PrometheusEngine):
     default_ports = (8000,)
     slots_option = "`max_num_sequence` in `--overrides`"
     prompt_options = "`prefill_chunk_size` in `--overrides`"
-    dialect = Dialect(figures=_figures)
+    dialect = Dialect(figures=_figures, is_named=True)
     flags = FlagTable(without_bytes=frozenset({"--enable-debug", "--prefix-cache-mode"}))
 
     def detect(self, client: ServerClient) -> ServerInfo | None:

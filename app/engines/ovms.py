@@ -14,6 +14,7 @@ from app.engines.http import ServerClient
 from app.engines.openai import list_models
 from app.engines.protocol.answers import object_at, string
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
+from app.engines.protocol.trace_builder import Dialect
 
 _NAME = "OpenVINO Model Server"
 _PREFIX = "/v3"
@@ -30,6 +31,7 @@ class OVMS(PrometheusEngine):
     health_path = "/v2/health/ready"
     slots_option = "`--max_num_seqs`"
     prompt_options = "`--max_num_batched_tokens`"
+    dialect = Dialect(is_named=True)
     flags = FlagTable(
         flags={
             "--max_num_seqs": Flag(("parallel",), read_positive),

@@ -15,6 +15,7 @@ from app.engines.http import ServerClient
 from app.engines.openai import OpenAI, list_models
 from app.engines.protocol.answers import busy_health, health_of, mapping, number, object_at, object_in, string
 from app.engines.protocol.prometheus_engine import by_difference
+from app.engines.protocol.trace_builder import Dialect
 
 _STATUS = "/v1/status"
 _TITLE = "vllm-mlx API"
@@ -37,6 +38,7 @@ class VLLMMLX(OpenAI):
     slots_option = "`--max-num-seqs`"
     prompt_options = "`--prefill-step-size`"
     fixed_length = False
+    dialect = Dialect(is_named=True)
     flags = FlagTable({"--max-num-seqs": Flag(("parallel",), read_positive)})
 
     def detect(self, client: ServerClient) -> ServerInfo | None:

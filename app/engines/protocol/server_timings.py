@@ -12,6 +12,8 @@ _DIFFERENCE = 0.03
 """Relative; two of a server's sources that differ by more do not mean the same."""
 _ROUNDING_MS = 1.0
 _ROUNDING_SHARE = 0.002
+CACHE_REPORT = "cache_report"
+"""Under this name a dialect puts `cached_tokens` that an engine states outside of its usage and timings."""
 _EXTRA_EVENTS_SHARE = 0.05
 _EXTRA_EVENTS = 4
 """So many more events than tokens are no contradiction: a server may cut the name of a tool into several."""
@@ -52,6 +54,7 @@ class ReportedUsage:
             count(mapping(self.usage.get("prompt_tokens_details")).get("cached_tokens")),
             count(self.usage.get("cached_tokens")),
             count(self.timings.get("cache_n")),
+            count(self.objects.get(CACHE_REPORT, {}).get("cached_tokens")),
         )
         cached = next((value for value in reported if value is not None), None)
         total = self.prompt_tokens
