@@ -1,4 +1,4 @@
-"""vllm-mlx 0.4.1: a role chunk before the prompt is read, a usage chunk, and its state at `/v1/status`."""
+"""vllm-mlx 0.6.0: a role chunk before the prompt is read, a usage chunk, and its state at `/v1/status`."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def server() -> Server:
             "/v1/models": Script.json({"object": "list", "data": listed}),
             CHAT: answer(Turn(prompt_tokens=20)),
         },
-        "0.4.1",
+        None,
         [(MODEL, "Qwen3-8B-4bit", None, None)],
         prompt_tokens=20,
         live={CHAT: CachedChat(answer)},
