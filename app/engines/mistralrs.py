@@ -1,8 +1,9 @@
 """mistral.rs: seconds of prompt and completion beside the usage, and what it was built from at `/v1/system/info`.
 
-Read in its source at 9e92262 (after 0.9.2), and in 0.7 and 0.9.0 where they differ; nothing here is only documented.
-Usage comes with the finish event, asked for or not, and counts cached prompt tokens without saying how many they are.
-Its prefix cache has no switch, so a nonce defeats it. `ignore_eos` is there since 0.9.1; before, it is overlooked.
+Read in its source at 9e92262 (after 0.9.2), and in 0.7 and 0.9.0 where they differ; the usage was measured on a running
+0.9.5. Nothing here is only documented. Usage comes with the finish event, asked for or not, and counts cached prompt
+tokens; 0.9.5 says how many they are, 0.9.2 does not. Its prefix cache has no switch, so a nonce defeats it.
+`ignore_eos` is there since 0.9.1; before, it is overlooked.
 
 The gauge of running sequences keeps its last value while nothing runs, so the requests in flight say what is going on.
 """
@@ -66,7 +67,8 @@ def _decode_ms(usage: Mapping[str, Any], output_tokens: int | None) -> float | N
     """The completion's time; None where its rounding could make it wrong by more than 5 %.
 
     Since 0.9 it is a sum of steps, each of them cut to whole milliseconds: on average half a millisecond is missing of
-    each. Then the total is exactly the sum of the two parts; before, it also had the time between them.
+    each (31 steps took 1,093.8 ms, 1,079 were stated). Then the total is exactly the sum of the two parts; before, it
+    also had the time between them.
     """
     stated_ms, steps = to_ms(usage.get("total_completion_time_sec")), (output_tokens or 0) - 1
     if stated_ms is None or steps < 1:

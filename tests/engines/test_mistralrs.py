@@ -37,6 +37,27 @@ def test_steps_that_are_cut_to_whole_milliseconds(connect: Connect, step_ms: flo
     assert decode_ms(connect, answer(Turn(prompt_tokens=20, output_tokens=32), step_ms)) == expected_ms
 
 
+def test_a_request_as_it_was_measured(connect: Connect) -> None:
+    """0.9.5 with a small model on a CPU; a client saw 1,093.8 ms between the first and the last token."""
+    usage = {
+        "completion_tokens": 32,
+        "prompt_tokens": 700,
+        "total_tokens": 732,
+        "prompt_tokens_details": {"cached_tokens": 8},
+        "total_time_sec": 1.282,
+        "total_prompt_time_sec": 0.203,
+        "total_completion_time_sec": 1.079,
+    }
+    turn = Turn(prompt_tokens=20, output_tokens=32)
+    pieces = [_chunk(word) for word in turn.words]
+    pieces[-1] = _chunk(turn.words[-1], "length", usage=usage)
+    _, client = connect({CHAT: turn.script([], pieces, ["data: [DONE]\n\n"])}, pace=0.01)
+    trace = ENGINE.stream_completion(client, CompletionRequest("hello", 32, MODEL, nonce="x"))
+    assert trace.server is not None
+    assert (trace.cached_tokens, trace.server.prompt_tokens, trace.server.prompt_ms) == (8, 692, 203.0)
+    assert trace.server.decode_ms == pytest.approx(1093.8, rel=0.001)
+
+
 def test_a_version_whose_time_is_one_span(connect: Connect) -> None:
     """Until 0.8 the total went from the request's arrival, and the completion's time was one clock's."""
     turn = Turn(prompt_tokens=20, output_tokens=32)

@@ -1,4 +1,4 @@
-"""mistral.rs after 0.9.2: each chunk has the role, the last one has text, finish reason and usage at once."""
+"""mistral.rs 0.9.5: each chunk has the role, the last one has text, finish reason and usage at once."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ mistralrs_time_to_first_token_seconds_count{{model="Qwen/Qwen3-4B"}} {completed}
 
 def server() -> Server:
     listed = [_card("default"), _card("unsloth/gemma-3-4b-it", "unloaded"), _card(MODEL, "loaded")]
-    build = {"version": "0.9.2", "cuda": True, "metal": False, "flash_attn": True, "flash_attn_v3": False}
+    build = {"version": "0.9.5", "cuda": True, "metal": False, "flash_attn": True, "flash_attn_v3": False}
     return Server(
         {
             "/health": Script.text("OK"),
@@ -35,7 +35,7 @@ def server() -> Server:
             ),
             CHAT: answer(Turn(prompt_tokens=20)),
         },
-        "0.9.2",
+        "0.9.5",
         [(MODEL, "Qwen3-4B", None, None), ("unsloth/gemma-3-4b-it", "gemma-3-4b-it", None, None)],
         settings={"flash_attention": "on"},
         sent={"ignore_eos": True},
@@ -62,6 +62,7 @@ def answer(turn: Turn, step_ms: float = STEP_MS) -> Script:
         "completion_tokens": turn.output_tokens,
         "prompt_tokens": turn.prompt_tokens,
         "total_tokens": turn.prompt_tokens + turn.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": turn.cached_tokens} if turn.cached_tokens else None,
         "avg_tok_per_sec": 1.0,
         "avg_prompt_tok_per_sec": 1.0,
         "avg_compl_tok_per_sec": 1.0,
