@@ -1,6 +1,7 @@
 """exo: one model on several machines; statistics of a request in a comment behind its last chunk.
 
-Read in its source at b5375f8 (June 2026), and in v1.0.71 where that differs; nothing here is only documented.
+Read in its source at b5375f8 (June 2026), and in v1.0.71 where that differs; its own code made the stream and the state
+that the tests are written after. Nothing here is only documented.
 `/bench/chat/completions` is the chat endpoint that bans end tokens and leaves the prefix cache alone, unless asked to
 use it. Newer versions stream from it; older ones answer in one piece, so that the usual endpoint is used with a nonce.
 Every chunk calls itself a whole `chat.completion`, and the connection ends with the answer.

@@ -1,8 +1,8 @@
 """LMDeploy's `api_server` (TurboMind or PyTorch).
 
-Read in its source at 1263d5c (0.16.0) and in 0.18.0; nothing here is only documented. Its answers hold no durations, its metrics do.
-Usage comes in a chunk without choices, on request; cached tokens are in it since 0.14. Its prefix cache is off by
-default and has no switch per request, so a nonce defeats it. An event holds whatever tokens one step made.
+Read in its source at 1263d5c (0.16.0) and in 0.18.0; nothing here is only documented. Its answers hold no durations,
+its metrics do. Usage comes in a chunk without choices, on request; cached tokens are in it since 0.14. Its prefix cache
+is off by default and has no switch per request, so a nonce defeats it. An event holds whatever tokens one step made.
 
 Its gauges of running and waiting requests, and of the KV cache, are brought up to date every ten seconds: they would
 call the server busy with a request that has long ended, and are not read. `/health` repeats what a check in the

@@ -83,10 +83,10 @@ def answer(turn: Turn) -> Script:
         "generation_tps": 1000 / STEP_MS,
         "prompt_tokens": turn.prompt_tokens,
         "generation_tokens": turn.output_tokens,
-        "peak_memory_usage": {"inBytes": 5_000_000_000},
+        "peak_memory_usage": {"in_bytes": 5_000_000_000},
         "prefix_cache_hit": hit,
     }
-    progress = json.dumps({"PrefillProgressChunk": {"model": MODEL, "processedTokens": 10, "totalTokens": 20}})
+    progress = json.dumps({"PrefillProgressChunk": {"model": MODEL, "processed_tokens": 10, "total_tokens": 20}})
     pieces = [_chunk(word) for word in turn.words]
     last = _chunk(turn.words[-1], "length") | {"usage": usage}
     return turn.script(
