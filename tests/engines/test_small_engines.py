@@ -1,4 +1,4 @@
-"""LMDeploy, Aphrodite, MLC-LLM, OpenVINO Model Server and vllm-mlx: what each has beyond OpenAI's API."""
+"""LMDeploy, Aphrodite, MLC-LLM, OpenVINO Model Server, vllm-mlx and Rapid-MLX: what each has beyond OpenAI's API."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from app.metrics.decode import read_decode
 from tests.engines.conftest import Connect
 from tests.engines.prompt_cache import Turn
 from tests.engines.servers import CHAT, Route
-from tests.engines.written import aphrodite, lmdeploy, mlcllm, ovms, vllmmlx
+from tests.engines.written import aphrodite, lmdeploy, mlcllm, ovms, rapidmlx, vllmmlx
 from tests.replay import Script
 from tests.traces import sample
 
@@ -35,6 +35,7 @@ UNKNOWN_MODELS: dict[str, tuple[Any, int]] = {
     "aphrodite": ({"error": {"message": "The model `m` does not exist.", "code": 404}}, 404),
     "mlc-llm": (json.dumps({"object": "error", "message": 'The requested model "m" is not served.', "code": 400}), 400),
     "ovms": ({"error": "Mediapipe graph definition with requested name is not found"}, 404),
+    "rapid-mlx": ({"error": {"message": "The model `m` does not exist.", "code": "model_not_found"}}, 404),
     "vllm-mlx": ({"detail": "The model `m` does not exist. Available models: a."}, 404),
 }
 
@@ -195,3 +196,44 @@ def test_counters_of_vllm_mlx(connect: Connect) -> None:
     before = engine.counters(first)
     assert before is not None
     assert (before.prompt_tokens, before.cached_prompt_tokens) == (60.0, 40.0)
+
+
+# --- Rapid-MLX -------------------------------------------------------------------------------------------------------
+
+
+def test_counters_and_load_of_rapid_mlx(connect: Connect) -> None:
+    engine = engines.find("rapid-mlx")
+    _, first = connect(rapidmlx.server().routes)
+    _, second = connect({"/metrics": rapidmlx.metrics(requests=5, prompt=400, cached=140, accepted=20, running=1)})
+    before, after = engine.counters(first), engine.counters(second)
+    assert before is not None
+    assert after is not None
+    figures = {m.name: m.value for m in engine.server_metrics(before, after, rapidmlx.MODEL, 3)}
+    assert (figures["requests"], figures["prompt_tokens"], figures["cached_tokens"]) == (3, 300, 100)
+    assert figures["draft_acceptance"] == 0.5
+    assert figures["ttft_ms"] == pytest.approx(50.0)
+    assert engine.load(second) == {"requests_running": 1.0, "requests_waiting": 0.0}
+
+
+def test_drafts_of_a_request_of_rapid_mlx(connect: Connect) -> None:
+    drafts = {"verify_calls": 3, "accepted_by_depth": [3, 1], "drafted_by_depth": [3, 3]}
+    script = rapidmlx.answer(Turn(prompt_tokens=20, output_tokens=5), speculative_decoding=drafts)
+    _, client = connect({CHAT: script}, pace=0.01)
+    trace = engines.find("rapid-mlx").stream_completion(client, CompletionRequest("hello", 5, "m", nonce="x"))
+    assert trace.server is not None
+    assert (trace.server.draft_tokens, trace.server.draft_accepted_tokens) == (6, 4)
+    rates = {reading.source: reading.value for reading in read_decode(sample(trace))}
+    assert rates["server"] == pytest.approx(100.0)  # the 4 steps behind the first token
+
+
+def test_a_prompt_that_rapid_mlx_compressed_has_no_speed(connect: Connect) -> None:
+    script = rapidmlx.answer(Turn(20), prompt_compression={"original_tokens": 20, "kept_tokens": 9})
+    _, client = connect({CHAT: script}, pace=0.01)
+    trace = engines.find("rapid-mlx").stream_completion(client, CompletionRequest("hello", 3, "m", nonce="x"))
+    assert trace.server is not None
+    assert (trace.prompt_tokens, trace.server.prompt_tokens) == (20, None)
+
+
+def test_rapid_mlx_that_loads(connect: Connect) -> None:
+    _, client = connect({"/health/ready": Script.json({"detail": "model loading"}, 503)})
+    assert not engines.find("rapid-mlx").health(client).ready
