@@ -123,7 +123,7 @@ class Strata(OpenAI):
             settings={key: value for key, value in settings.items() if value is not None},
         )
         models = tuple(_with_file(model, string(props.get("model_path")), is_loaded) for model in info.models)
-        return replace(info, models=models, notes=(_(_UNLOADED),) if is_loaded is False else info.notes)
+        return replace(info, models=models)
 
     def health(self, client: ServerClient) -> Health:
         answer = client.get("/health")
