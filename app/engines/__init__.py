@@ -201,7 +201,7 @@ def _probe(client: ServerClient, candidates: Sequence[Engine], is_stated: bool) 
 def _is_another(client: ServerClient, expected: Engine, named: Engine) -> ServerError:
     return ServerError(
         _(
-            "{url} says that it is {title}, not {expected}: choose that engine for the server.",
+            "{url} says that it is {title}, not {expected}: choose that engine in the server's form or with --engine.",
             url=client.base_url,
             title=named.title,
             expected=expected.title,
