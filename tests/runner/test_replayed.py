@@ -14,6 +14,7 @@ from app.engines.base import Engine, ModelInfo, ServerInfo
 from app.measure.config_snapshot import with_requested_context
 from app.measure.runner import Runner
 from app.suites import BUILT_IN, Case, Suite
+from tests.engines.prompt_cache import CachedChat
 from tests.engines.written import SERVERS
 from tests.replay import Request, Script, capture, serve
 from tests.runner.conftest import add_server, run_named
@@ -23,7 +24,9 @@ from tests.runner.listeners import silent
 @pytest.mark.parametrize("engine", engines.all(), ids=lambda engine: engine.key)
 def test_a_run_against_each_engine(database: Database, runner: Runner, short_suite: str, engine: Engine) -> None:
     server = SERVERS[engine.key]()
-    with serve(server.routes, pace=0.01) as replay:
+    # what its probe learns may choose another path than that of a request without a probe
+    chats = {path: server.routes[server.path] for path, route in server.live.items() if isinstance(route, CachedChat)}
+    with serve({**server.routes, **chats}, pace=0.01) as replay:
         slug = add_server(database, replay.url, engine.key)
         public_id = runner.perform(slug, short_suite, silent, repetitions=1, warmups=0)
     run = run_named(database, public_id)
