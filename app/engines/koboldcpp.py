@@ -20,6 +20,7 @@ PERF = "/api/extra/perf"
 class KoboldCpp(OpenAI):
     key = "koboldcpp"
     title = "KoboldCpp"
+    programs = ("koboldcpp", "koboldcpp.py")
     default_ports = (5001,)
     # before llama.cpp and Ollama, whose endpoints it imitates
     probe_priority = 60

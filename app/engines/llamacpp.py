@@ -20,6 +20,7 @@ from app.core.errors import ServerError, ServerErrorKind
 from app.core.i18n import _
 from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
 from app.engines.base import CompletionRequest, Health, LoggedModelLoad, LoggedRequest, ModelInfo, ServerInfo
+from app.engines.flags import ModelArguments
 from app.engines.http import Answer, ServerClient
 from app.engines.llamacpp_args import FLAGS, read_arguments
 from app.engines.llamacpp_log import read_loads, read_requests
@@ -60,6 +61,7 @@ class LlamaCpp(PrometheusEngine):
     cache_switch = "cache_prompt"
     has_llama_bench = True
     flags = FLAGS
+    programs = ("llama-server", "llama.cpp")
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/props")
@@ -138,6 +140,9 @@ class LlamaCpp(PrometheusEngine):
             return len(client.post_json("/tokenize", body)["tokens"])
         except (ServerError, KeyError, TypeError):  # a build without it: unknown
             return None
+
+    def read_arguments(self, arguments: Sequence[str]) -> ModelArguments:
+        return read_arguments(arguments)
 
     def read_log(self, text: str) -> Sequence[LoggedRequest]:
         return read_requests(text)

@@ -33,6 +33,7 @@ class SGLang(PrometheusEngine):
     metric_names = _METRICS
     key = "sglang"
     title = "SGLang"
+    programs = ("sglang", "sglang.launch_server")
     default_ports = (30000,)
     health_path = "/health"
     split_habit = SplitHabit.TENSOR_PARALLEL

@@ -37,6 +37,7 @@ def _long_enough(seconds: Any) -> float | None:
 class TabbyAPI(OpenAI):
     key = "tabbyapi"
     title = "TabbyAPI"
+    programs = ("tabbyapi",)
     default_ports = (5000,)
     health_path = "/health"
     # before KoboldCpp, whose endpoints it imitates

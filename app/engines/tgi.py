@@ -10,6 +10,7 @@ from app.engines.protocol.answers import count, object_at, string
 class TGI(OpenAI):
     key = "tgi"
     title = "TGI"
+    programs = ("text-generation-launcher", "text-generation-inference")
     default_ports = (3000,)
     health_path = "/health"
     split_habit = SplitHabit.TENSOR_PARALLEL

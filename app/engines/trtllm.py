@@ -32,6 +32,7 @@ class TensorRTLLM(PrometheusEngine):
     metric_names = _METRICS
     key = "trtllm"
     title = "TensorRT-LLM"
+    programs = ("trtllm-serve",)
     default_ports = (8000,)
     health_path = "/health"
     split_habit = SplitHabit.TENSOR_PARALLEL

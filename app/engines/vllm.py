@@ -79,6 +79,7 @@ class VLLM(PrometheusEngine):
     metric_names = _METRICS
     key = "vllm"
     title = "vLLM"
+    programs = ("vllm", "vllm-openai", "vllm.entrypoints.openai.api_server")
     default_ports = (8000,)
     health_path = "/health"
     split_habit = SplitHabit.TENSOR_PARALLEL
