@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from app.core.samples import ServerFigures, Trace
 from app.core.server_metrics import ServerMetric
@@ -190,8 +190,16 @@ class Engine(ABC):
     key: ClassVar[str]
     """Stable name in the database, in JSON and for `--engine`."""
     title: ClassVar[str]
-    probe_priority: ClassVar[int] = 0
-    """A probe tries engines from the highest priority down; the generic engine has 0 and is the last."""
+    owned_by: ClassVar[tuple[str, ...]] = ()
+    """What its list of models says as `owned_by`: this and the next three name the engine (see `identity`)."""
+    server_header: ClassVar[tuple[str, ...]] = ()
+    """The product in its `Server` header, without a version; not the web server that many engines are built on."""
+    response_headers: ClassVar[tuple[str, ...]] = ()
+    """Names of headers that no other server sends with its list of models."""
+    health_service: ClassVar[tuple[str, ...]] = ()
+    """What its `/health` says as `service`."""
+    imitates: ClassVar[tuple[str, ...]] = ()
+    """Keys of engines whose endpoints it has as well: where nothing names the engine, its own are looked for first."""
     default_ports: ClassVar[tuple[int, ...]] = ()
     api_roots: ClassVar[tuple[str, ...]] = ()
     """Paths below the server's address that the engine's documentation calls the address of the API."""
@@ -199,6 +207,9 @@ class Engine(ABC):
     """Each request says how much context to reserve; elsewhere the context is fixed when the server starts."""
     batches: ClassVar[bool] = True
     """The engine may process several prompts at once: the prefill time of one request then includes other work."""
+    decode_intervals: ClassVar[Literal["n", "n-1"]] = "n-1"
+    """How many of the times between two tokens its own decode time covers, in answers and in logs: from the first of n
+    tokens to the last, or the step that made the first one too."""
     slots_option: ClassVar[str] = ""
     """The engine's option for how many requests it works on at once, as text; empty where there is none."""
     prompt_options: ClassVar[str] = ""
@@ -217,6 +228,15 @@ class Engine(ABC):
     def has_log(self) -> bool:
         """Whether the engine reads its server's log."""
         return type(self).read_log is not Engine.read_log
+
+    def decode_span_ms(self, decode_ms: float | None, output_tokens: int | None) -> float | None:
+        """The part of the engine's own decode time that lies between the first token and the last, for ServerFigures.
+
+        None where there is none.
+        """
+        if self.decode_intervals == "n-1" or decode_ms is None:
+            return decode_ms
+        return decode_ms * (output_tokens - 1) / output_tokens if output_tokens and output_tokens > 1 else None
 
     @abstractmethod
     def detect(self, client: ServerClient) -> ServerInfo | None:

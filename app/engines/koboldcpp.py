@@ -22,8 +22,9 @@ class KoboldCpp(OpenAI):
     title = "KoboldCpp"
     programs = ("koboldcpp", "koboldcpp.py")
     default_ports = (5001,)
-    # before llama.cpp and Ollama, whose endpoints it imitates
-    probe_priority = 60
+    owned_by = ("koboldcpp",)
+    server_header = ("ConcedoLlamaForKoboldServer",)
+    imitates = ("llama.cpp", "ollama")
     batches = False
     flags = FlagTable(
         {

@@ -16,7 +16,6 @@ class MLXLM(OpenAI):
     programs = ("mlx_lm.server", "mlx_lm")
     default_ports = (8080,)
     health_path = "/health"
-    probe_priority = 12
     slots_option = "`--decode-concurrency`"
     prompt_options = "`--prompt-concurrency`, `--prefill-step-size`"
     fixed_length = False

@@ -37,7 +37,7 @@ class SGLang(PrometheusEngine):
     default_ports = (30000,)
     health_path = "/health"
     split_habit = SplitHabit.TENSOR_PARALLEL
-    probe_priority = 38
+    owned_by = ("sglang",)
     slots_option = "`--max-running-requests`"
     prompt_options = "`--chunked-prefill-size`"
     fixed_length = True

@@ -46,7 +46,8 @@ class Strata(OpenAI):
     title = "Strata"
     default_ports = (8080,)
     caches_experts = True
-    probe_priority = 45
+    health_service = ("strata",)
+    imitates = ("llama.cpp",)
     batches = False
     fixed_length = False
 

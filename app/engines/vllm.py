@@ -83,7 +83,7 @@ class VLLM(PrometheusEngine):
     default_ports = (8000,)
     health_path = "/health"
     split_habit = SplitHabit.TENSOR_PARALLEL
-    probe_priority = 40
+    owned_by = ("vllm",)
     slots_option = "`--max-num-seqs`"
     prompt_options = "`--max-num-batched-tokens`, `--enable-chunked-prefill`"
     dialect = Dialect(figures=_figures)

@@ -139,7 +139,8 @@ class ReportedUsage:
 def llamacpp_timings(usage: ReportedUsage) -> ServerFigures | None:
     """The figures in llama.cpp's `timings`, which several servers send; None where there are none.
 
-    `prompt_n` is without cached tokens, `predicted_ms` goes from the first to the last token.
+    `prompt_n` is without cached tokens. How many steps `predicted_ms` covers is a fact of the engine that sent it
+    (`Engine.decode_intervals`), which corrects it afterwards.
     """
     timings = usage.timings
     if not timings:
