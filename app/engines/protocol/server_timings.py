@@ -8,6 +8,8 @@ from app.core.samples import CacheDefeat, CountSource, ServerFigures
 from app.engines.http.text import TextCleaner
 from app.engines.protocol.answers import count, is_plain, mapping, milliseconds
 
+CACHE_REPORT = "cache_report"
+"""Under this name a dialect puts `cached_tokens` that an engine states outside of its usage and timings."""
 _EXTRA_EVENTS_SHARE = 0.05
 _EXTRA_EVENTS = 4
 """So many more events than tokens are no contradiction: a server may cut the name of a tool into several."""
@@ -48,6 +50,7 @@ class ReportedUsage:
             count(mapping(self.usage.get("prompt_tokens_details")).get("cached_tokens")),
             count(self.usage.get("cached_tokens")),
             count(self.timings.get("cache_n")),
+            count(self.objects.get(CACHE_REPORT, {}).get("cached_tokens")),
         )
         cached = next((value for value in reported if value is not None), None)
         total = self.prompt_tokens
