@@ -28,6 +28,7 @@ from app.engines.openai import list_models
 from app.engines.protocol.answers import busy_health, count, health_of, mapping, object_at, string
 from app.engines.protocol.models import file_stem, quantization_in, shown_name
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
+from app.engines.protocol.trace_builder import Dialect
 
 _METRICS = MetricNames(
     prompt_tokens=("llamacpp:prompt_tokens_total",),
@@ -62,6 +63,7 @@ class LlamaCpp(PrometheusEngine):
     cache_switch = "cache_prompt"
     has_llama_bench = True
     flags = FLAGS
+    dialect = Dialect(is_named=True)
     programs = ("llama-server", "llama.cpp")
 
     def detect(self, client: ServerClient) -> ServerInfo | None:

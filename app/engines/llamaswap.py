@@ -27,6 +27,7 @@ from app.engines.protocol.gateway import (
     learned_behind,
     with_backend,
 )
+from app.engines.protocol.trace_builder import Dialect
 
 _RUNNING = "/running"
 _READY = "ready"
@@ -42,6 +43,7 @@ class LlamaSwap(Gateway):
     default_ports = (8080,)
     owned_by = ("llama-swap",)
     health_path = _RUNNING
+    dialect = Dialect(is_named=True)
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         processes = _processes(client.get(_RUNNING))

@@ -85,7 +85,7 @@ class VLLM(PrometheusEngine):
     owned_by = ("vllm",)
     slots_option = "`--max-num-seqs`"
     prompt_options = "`--max-num-batched-tokens`, `--enable-chunked-prefill`"
-    dialect = Dialect(figures=_figures)
+    dialect = Dialect(figures=_figures, is_named=True)
     flags = FlagTable(
         flags={
             **TENSOR_PARALLEL_FLAGS,
