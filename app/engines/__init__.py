@@ -172,6 +172,8 @@ def _probe(client: ServerClient, candidates: Sequence[Engine], is_stated: bool) 
                 raise
             named, candidates = [], candidates[-1:]
         by_name = [engine for engine in candidates if engine in named]
+        if named and not by_name and not is_stated and GENERIC not in candidates:
+            raise _is_another(client, candidates[0], named[0])
         # what the server says it is, no shape of an endpoint can contradict; only a person can
         by_shape = candidates if is_stated or not named else [engine for engine in candidates if engine is GENERIC]
         if (info := _detect(client, by_name, candidates[-1])) is not None:
@@ -182,6 +184,18 @@ def _probe(client: ServerClient, candidates: Sequence[Engine], is_stated: bool) 
             return info
         info = _describe(client, candidates[0]) if is_stated else None
         return None if info is None else replace(info, capabilities={**info.capabilities, STATED_ENGINE: True})
+
+
+def _is_another(client: ServerClient, expected: Engine, named: Engine) -> ServerError:
+    return ServerError(
+        _(
+            "{url} says that it is {title}, not {expected}: choose that engine for the server.",
+            url=client.base_url,
+            title=named.title,
+            expected=expected.title,
+        ),
+        ServerErrorKind.NOT_LLM,
+    )
 
 
 def _detect(client: ServerClient, engines: Sequence[Engine], last_resort: Engine) -> ServerInfo | None:

@@ -26,6 +26,8 @@ LOAD_GAUGES = {"requests_running": "", "requests_waiting": "", "kv_cache_use": "
 
 FROM_LOG = "from_log"
 """Key in `ServerFigures.raw`: the figures of this request that come from the server's log, not from the answer."""
+DIFFERING = "differing"
+"""Key in `ServerFigures.raw`: the figures that the server's answer, its record and its log state differently."""
 LOG_OVERLAP = "log_overlap"
 """Key in `ServerFigures.raw`: the log shows another request at work at the same time."""
 
@@ -156,6 +158,8 @@ class LoggedRequest:
     prompt_tokens: int | None = None
     """All of them, where the log has that; `figures` has those that were processed."""
     cached_tokens: int | None = None
+    counts_beyond_end: bool = False
+    """Its output tokens may be more than the answer has: those that a last step made beyond the end, too."""
     overlaps: bool = False
     """Another request was at work at the same time: each of their times includes work on the other, and where their
     lines are mixed without ids, what cannot be assigned is unknown."""
