@@ -56,8 +56,9 @@ class LlamaSwap(Gateway):
         entries = list_models(client)
         running = {}
         for name, process in processes.items():
-            is_ready = process.get("state") == _READY
-            running[name] = described_behind(client.behind(_path(name))) if is_ready else None
+            # never behind a gateway that is itself behind one: that may be the same one
+            is_asked = process.get("state") == _READY and not client.is_behind
+            running[name] = described_behind(client.behind(_path(name))) if is_asked else None
         models = [_model(name, entry, processes, running) for name, entry in entries.items()]
         models.sort(key=lambda model: (model.runs_on is not None, not model.is_loaded))
         return ServerInfo(

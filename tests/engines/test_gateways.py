@@ -16,7 +16,7 @@ from app.engines.flags import model_arguments, program_of, split_command
 from app.engines.http import ServerClient
 from app.engines.protocol.gateway import arguments_of, engine_of_command
 from tests.engines.conftest import Connect
-from tests.engines.prompt_cache import LEAD_TOKENS
+from tests.engines.prompt_cache import LEAD_TOKENS, Turn
 from tests.engines.servers import CHAT, Route, with_headers
 from tests.engines.written import dockermodelrunner, jan, lemonade, llamafile, llamaswap
 from tests.engines.written.llamaswap import READY, Gateway, refusal
@@ -148,7 +148,8 @@ def test_the_counters_behind_llama_swap(connect: Connect) -> None:
     assert before is not None
     assert after is not None
     measured = {metric.name: metric.value for metric in SWAP.server_metrics(before, after, model.id, 2)}
-    assert (measured["output_tokens"], measured["decode_tokens_per_s"]) == (16.0, pytest.approx(100.0))
+    assert measured["output_tokens"] == 16.0
+    assert measured["decode_tokens_per_s"] == pytest.approx(100.0)
     assert (SWAP.load(client), SWAP.health(client).busy) == ({"requests_running": 0.0}, False)
     assert SWAP.server_metrics(replace(before, counted_by=None), after, model.id, 2) == ()
 
@@ -167,7 +168,7 @@ def test_the_state_of_a_models_server(connect: Connect, state: str, is_ready: bo
 def test_a_server_that_its_gateway_hides_is_known_by_its_program(connect: Connect) -> None:
     """`/running` alone, as behind a proxy that knows no other path."""
     gateway = llamaswap.gateway()
-    routes = {**gateway.routes, "/upstream/": Script.json({}, 404)}
+    routes: dict[str, Route] = {**gateway.routes, "/upstream/": Script.json({}, 404)}
     _, client = connect(routes)
     model = probe(client).models[0]
     assert (model.engine, model.engine_version, model.context_tokens) == ("llama.cpp", None, 8192)
@@ -328,7 +329,7 @@ def test_the_health_of_lemonade(connect: Connect, is_busy: bool) -> None:
 @pytest.mark.parametrize(("requests", "decode_ms"), [(4, 160.0), (5, None), (3, None)])
 def test_lemonades_own_statistics_of_one_request(connect: Connect, requests: int, decode_ms: float | None) -> None:
     """Of what states no times of its own; not where another request came in between."""
-    plain = lemonade.flm_answer(lemonade.Turn(prompt_tokens=5, output_tokens=8))
+    plain = lemonade.flm_answer(Turn(prompt_tokens=5, output_tokens=8))
     rows = [(ms, row) for ms, row in plain.rows if b"decoding_duration" not in row]
     stats: dict[str, Any] = {"time_to_first_token": 0.2, "tokens_per_second": 50.0, "output_tokens": 8}
 

@@ -219,6 +219,11 @@ class ServerClient:
         view.model = view.backend = view._answers_by_path = None
         return view
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether this is a view of a server behind a gateway."""
+        return bool(self._behind)
+
     def parent(self, url: str) -> "ServerClient":
         """A connection to `url`, which is above the base URL, with the same key."""
         return ServerClient(url, self._api_key, self.settings)
