@@ -145,9 +145,9 @@ def parse_text(text: str, table: FlagTable) -> CommandLine:
 
 
 def split_command(text: str) -> list[str]:
-    """The words of a command as a configuration file holds it: lines that go on, and lines that are comments.
+    r"""The words of a command as a configuration file holds it: lines that go on, and lines that are comments.
 
-    >>> split_command("llama-server -m a.gguf \\\\\n  # two slots\n  -np 2")
+    >>> split_command("llama-server -m a.gguf \\\n  # two slots\n  -np 2")
     ['llama-server', '-m', 'a.gguf', '-np', '2']
     """
     lines = [line.strip() for line in text.splitlines()]
