@@ -19,6 +19,7 @@ _OFF = frozenset({"0", "off", "false", "no", "disabled"})
 _DEFAULT_VALUES = ("auto", "-1", "0", "cuda", "rocm", "gpu")
 """Values that leave the choice to the engine, where a flag cannot read them."""
 _SECRET_NAMES = ("-key", "apikey", "-token", "-password", "-passwd", "-secret", "-auth", "-credentials")
+_WINDOWS_PATH = re.compile(r"(?:^|[\s\"'=])[A-Za-z]:\\")
 # keys of services by their first letters, a password in a URL, a header, and a variable with such a name
 _SECRET_VALUE = re.compile(
     r"\b(hf|sk|gh[pousr]|github_pat|glpat|xox[a-z])[-_]\w{8}|://[^/@\s]*:[^/@\s]*@|\bBearer\s"
@@ -151,9 +152,11 @@ def split_command(text: str) -> list[str]:
     ['llama-server', '-m', 'a.gguf', '-np', '2']
     """
     lines = [line.strip() for line in text.splitlines()]
-    kept_lines = [line.removesuffix("\\") for line in lines if not line.startswith("#")]
+    command = " ".join(line.removesuffix("\\") for line in lines if not line.startswith("#"))
+    if _WINDOWS_PATH.search(command):  # where a backslash stands for itself
+        command = command.replace("\\", "\\\\")
     try:
-        return shlex.split(" ".join(kept_lines))
+        return shlex.split(command)
     except ValueError:  # a quote that is never closed
         return []
 
