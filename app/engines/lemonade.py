@@ -3,9 +3,9 @@
 Read in its source at e385039 (v11.7.0 and 32 commits): `owned_by` of every model is `lemonade`, its `recipe` says what
 runs it; `/api/v1/health` has of each loaded model the device, the whole command line and whether it is at work. The
 stream of what runs the model passes unchanged, with `: ping` comments between. FastFlowLM's usage holds its own times
-in seconds (read in its source as search shows it): the step that makes the first token belongs to the prompt, so the
-decode time covers n - 1 steps. RyzenAI's stream has no times (documented only); `/v1/stats` then has the gateway's own,
-by its clock from the first chunk to the end.
+in seconds (seen in the parts of its source that search shows): the step that makes the first token belongs to the
+prompt, so the decode time covers n - 1 steps. Whether RyzenAI's stream has times was not seen; where there are none,
+`/v1/stats` has the gateway's own of the last request, by its clock from the first chunk to the end.
 """
 
 from collections.abc import Mapping
