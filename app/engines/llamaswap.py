@@ -77,7 +77,7 @@ class LlamaSwap(Gateway):
     def health(self, client: ServerClient) -> Health:
         answer = client.get(_RUNNING)
         health = health_of(answer)
-        if client.model is None:
+        if client.model is None or not health.ready:
             return health
         state = _state(client, answer)
         if state not in (_READY, _STOPPED):
