@@ -1,7 +1,7 @@
 """Gateways: which engine runs each model, how it was started, and that asking starts nothing and shows no secret."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
@@ -14,12 +14,13 @@ from app.engines import find, probe
 from app.engines.base import CompletionRequest, ModelInfo, ServerInfo
 from app.engines.flags import model_arguments, program_of, split_command
 from app.engines.http import ServerClient
-from app.engines.protocol.gateway import arguments_of, engine_of_command
+from app.engines.protocol.gateway import arguments_of, can_stand_behind, engine_of_command
 from tests.engines.conftest import Connect
 from tests.engines.prompt_cache import LEAD_TOKENS, Turn
 from tests.engines.servers import CHAT, Route, with_headers
-from tests.engines.written import dockermodelrunner, jan, lemonade, llamafile, llamaswap
-from tests.engines.written.llamaswap import READY, Gateway, refusal
+from tests.engines.test_recognition import without_server_header
+from tests.engines.written import SERVERS, dockermodelrunner, jan, lemonade, llamafile, llamaswap
+from tests.engines.written.llamaswap import READY, Backend, Gateway, refusal
 from tests.replay import Script, capture
 
 SWAP, DOCKER, LEMONADE = find("llama-swap"), find("docker-model-runner"), find("lemonade")
@@ -187,6 +188,47 @@ def test_a_gateway_that_wants_a_key(connect: Connect) -> None:
     _, client = connect({"/": refusal(401, "unauthorized: invalid or missing API key")})
     with pytest.raises(ServerError, match="API key"):
         probe(client)
+
+
+@pytest.mark.parametrize("key", SERVERS)
+@pytest.mark.parametrize("has_headers", [True, False])
+def test_every_engine_is_recognised_behind_llama_swap(key: str, has_headers: bool, connect: Connect) -> None:
+    server = SERVERS[key]()
+    routes = server.routes if has_headers else without_server_headers(server.routes)
+    gateway = Gateway({"m": Backend("./start.sh", routes, llamaswap.llamacpp_backend().chat, READY)})
+    _, client = connect(gateway.routes, pace=0.01)
+    info = probe(client)
+    assert info.engine == "llama-swap"
+    is_known = can_stand_behind(find(key)) and (has_headers or server.is_known_without_headers)
+    assert info.models[0].engine == (key if is_known else None)
+    assert gateway.loads == []
+
+
+@pytest.mark.parametrize(
+    "key", [key for key in SERVERS if can_stand_behind(find(key)) and CHAT in SERVERS[key]().routes]
+)
+def test_through_llama_swap_every_engine_is_asked_and_read_as_without_it(key: str, connect: Connect) -> None:
+    routes, own_routes = ({**server.routes, **server.live} for server in (SERVERS[key](), SERVERS[key]()))
+    gateway = Gateway({"m": Backend("./start.sh", own_routes, llamaswap.llamacpp_backend().chat, READY)})
+    asked: list[dict[str, Any]] = []
+    traces: list[Trace] = []
+    for served in (routes, {**gateway.routes, CHAT: own_routes[CHAT]}):
+        replay, client = connect(served, pace=0.01)
+        info = probe(client)
+        aim(client, info.models[0] if info.models else None)
+        request = CompletionRequest("hello", 8, "m", nonce="0123abcd", capabilities=info.capabilities)
+        traces.append(find(info.engine).stream_completion(client, request))
+        asked.append([sent.json() for sent in replay.requests if sent.method == "POST" and b"hello" in sent.body][-1])
+    direct, behind = traces
+    assert asked[0] == asked[1]
+    assert (behind.status, behind.error, behind.cache_defeat) == (direct.status, direct.error, direct.cache_defeat)
+    assert (behind.server, behind.output_tokens, behind.cached_tokens) == (
+        direct.server, direct.output_tokens, direct.cached_tokens,
+    )  # fmt: skip
+
+
+def without_server_headers(routes: Mapping[str, Route]) -> dict[str, Route]:
+    return {path: without_server_header(route) for path, route in routes.items()}
 
 
 # --- command lines ---------------------------------------------------------------------------------------------------

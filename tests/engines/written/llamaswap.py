@@ -33,7 +33,7 @@ class Backend:
     def answer(self, path: str, request: Request) -> Script:
         best = max((route for route in self.routes if path.startswith(route)), key=len, default=None)
         route = self.routes[best] if best is not None else Script.json({"error": {"message": "File Not Found"}}, 404)
-        return route if isinstance(route, Script) else route(request)
+        return route if isinstance(route, Script) else route(replace(request, path=path))
 
 
 @dataclass
