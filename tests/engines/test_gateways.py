@@ -70,8 +70,8 @@ def test_what_llama_swap_runs_and_how_it_was_started(connect: Connect) -> None:
 
 def test_no_secret_of_a_command_line_is_kept(connect: Connect) -> None:
     _, client = connect(llamaswap.gateway().routes)
-    kept = json.dumps(asdict(probe(client)))
-    assert not [secret for secret in ("hf_abcdefghijkl", "not-for-others", "HF_TOKEN", "docker") if secret in kept]
+    document = json.dumps(asdict(probe(client)))
+    assert not [secret for secret in ("hf_abcdefghijkl", "not-for-others", "HF_TOKEN", "docker") if secret in document]
 
 
 @pytest.mark.parametrize("sends_loading_state", [False, True])
@@ -394,9 +394,10 @@ def test_lemonades_own_statistics_of_one_request(connect: Connect, requests: int
 def test_lemonade_counts_by_model(connect: Connect) -> None:
     def metrics(requests: int) -> Script:
         label = f'{{device="npu",model_name="{lemonade.GEMMA}",recipe="flm"}}'
-        other = '{device="gpu",model_name="other",recipe="llamacpp"}'
+        other_label = '{device="gpu",model_name="other",recipe="llamacpp"}'
         return Script.text(
-            f"lemonade_model_requests_total{label} {requests}\nlemonade_model_requests_total{other} {9 * requests}\n"
+            f"lemonade_model_requests_total{label} {requests}\n"
+            f"lemonade_model_requests_total{other_label} {9 * requests}\n"
             f"lemonade_model_prompt_tokens_total{label} {100 * requests}\n"
             f"lemonade_model_output_tokens_total{label} {10 * requests}\n"
         )

@@ -31,7 +31,7 @@ def server() -> Server:
     chat = CachedChat(llamacpp_answer, is_cached=lambda body: body.get("cache_prompt") is not False)
     labels = '{backend="llama.cpp",mode="completion",model="ai/smollm2:360M-Q4_K_M"}'
 
-    def counted(_: object) -> Script:
+    def metrics(_: object) -> Script:
         fresh, output = (
             sum(turn.fresh_tokens for turn in chat.turns),
             sum(turn.output_tokens for turn in chat.turns),
@@ -51,7 +51,7 @@ def server() -> Server:
             [{"Backend": "llama.cpp", "Model": SMOL, "ModelID": DIGEST, "Mode": "completion", "Config": config}]
         ),
         "/models": Script.json(stored),
-        "/metrics": counted,
+        "/metrics": metrics,
         "/v1/models": Script.json({"object": "list", "data": listed}),
         CHAT: llamacpp_answer(Turn(prompt_tokens=5, output_tokens=8)),
     }

@@ -115,11 +115,11 @@ class Gateway:
         words += [line[start : start + 5] for start in range(0, len(line), 5)]
         words += ["\n", ".", "\n", "Done!", " (1.5", "0s)", "\n", "━━━━━", "\n", " ", "\n"]
         step_ms = self.loading_ms / len(words)
-        loading = [(step_ms * position, said(word)) for position, word in enumerate(words)]
+        loading = [(step_ms * position, loading_chunk(word)) for position, word in enumerate(words)]
         return replace(answer, rows=[*loading, *((ms + self.loading_ms, row) for ms, row in answer.rows)])
 
 
-def said(text: str) -> bytes:
+def loading_chunk(text: str) -> bytes:
     """A chunk of its own, as its source marshals it."""
     value = {"choices": [{"delta": {"reasoning_content": text}}]}
     return b"data: %s\n\n" % json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
@@ -164,7 +164,7 @@ def llamacpp_backend(command: str = QWEN_COMMAND) -> Backend:
     def named(script: Script) -> Script:
         return with_headers({"server": "llama.cpp"}, script)
 
-    def counted(_: Request) -> Script:
+    def metrics(_: Request) -> Script:
         fresh = sum(turn.fresh_tokens for turn in chat.turns)
         output = sum(turn.output_tokens for turn in chat.turns)
         seconds = sum(turn.decode_ms("n-1") for turn in chat.turns) / 1000
@@ -180,20 +180,20 @@ def llamacpp_backend(command: str = QWEN_COMMAND) -> Backend:
         "/v1/models": named(Script.json({"object": "list", "data": [entry]})),
         "/health": named(Script.json({"status": "ok"})),
         "/slots": named(Script.json([{"id": 0, "is_processing": False}, {"id": 1, "is_processing": False}])),
-        "/metrics": counted,
+        "/metrics": metrics,
         CHAT: chat,
     }
     return Backend(command, routes, chat)
 
 
 def _vllm_answer(turn: Turn) -> Script:
-    def counted(sent: int) -> dict[str, Any]:
+    def counts(sent: int) -> dict[str, Any]:
         return usage(turn.prompt_tokens, sent)
 
     return turn.script(
         [],
-        [chunk({"content": word}, **counted(position + 1)) for position, word in enumerate(turn.words)],
-        [chunk({}, "length"), no_choices(**counted(turn.output_tokens)), DONE.decode()],
+        [chunk({"content": word}, **counts(position + 1)) for position, word in enumerate(turn.words)],
+        [chunk({}, "length"), no_choices(**counts(turn.output_tokens)), DONE.decode()],
     )
 
 
