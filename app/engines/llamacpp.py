@@ -20,6 +20,7 @@ from app.core.errors import ServerError, ServerErrorKind
 from app.core.i18n import _
 from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
 from app.engines.base import CompletionRequest, Health, LoggedModelLoad, LoggedRequest, ModelInfo, ServerInfo
+from app.engines.flags import ModelArguments
 from app.engines.http import Answer, ServerClient
 from app.engines.llamacpp_args import FLAGS, read_arguments
 from app.engines.llamacpp_log import read_loads, read_requests
@@ -27,6 +28,7 @@ from app.engines.openai import list_models
 from app.engines.protocol.answers import busy_health, count, health_of, mapping, object_at, string
 from app.engines.protocol.models import file_stem, quantization_in, shown_name
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
+from app.engines.protocol.trace_builder import Dialect
 
 _METRICS = MetricNames(
     prompt_tokens=("llamacpp:prompt_tokens_total",),
@@ -62,6 +64,8 @@ class LlamaCpp(PrometheusEngine):
     cache_switch = "cache_prompt"
     has_llama_bench = True
     flags = FLAGS
+    dialect = Dialect(is_named=True)
+    programs = ("llama-server", "llama.cpp")
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/props")
@@ -149,6 +153,9 @@ class LlamaCpp(PrometheusEngine):
             return len(client.post_json("/tokenize", body)["tokens"])
         except (ServerError, KeyError, TypeError):  # a build without it: unknown
             return None
+
+    def read_arguments(self, arguments: Sequence[str]) -> ModelArguments:
+        return read_arguments(arguments)
 
     def read_log(self, text: str) -> Sequence[LoggedRequest]:
         return read_requests(text)

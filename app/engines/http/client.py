@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from time import perf_counter_ns
 from types import TracebackType
@@ -20,6 +21,7 @@ from app.engines.http.text import TextCleaner, is_html
 from app.engines.http.url import DEFAULT_API_PREFIX, api_prefixes, normalise_base_url
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
+_CHAT = f"{DEFAULT_API_PREFIX}/chat/completions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class ServerClient:
         *,
         api_prefix: str | None = None,
         model: str | None = None,
+        backend: str | None = None,
     ) -> None:
         self.base_url = normalise_base_url(url)
         prefixes = api_prefixes(url)
@@ -128,6 +131,9 @@ class ServerClient:
         self.api_prefix = self.api_prefixes[0]
         self.model = model
         """The model that questions after the server's state are about, where it answers for each by itself."""
+        self.backend = backend
+        """Key of the engine that runs the model, where the server is a gateway in front of it."""
+        self._behind = ""
         self.settings = settings
         self.cleaner = TextCleaner(api_key)
         self._api_key = api_key
@@ -196,7 +202,29 @@ class ServerClient:
 
     def sibling(self) -> "ServerClient":
         """Another connection to the same server, for one more stream at the same time."""
-        return ServerClient(self.base_url, self._api_key, self.settings, api_prefix=self.api_prefix, model=self.model)
+        return ServerClient(
+            self.base_url,
+            self._api_key,
+            self.settings,
+            api_prefix=self.api_prefix,
+            model=self.model,
+            backend=self.backend,
+        )
+
+    def behind(self, path: str) -> "ServerClient":
+        """A view, on the same connection, of the server that a gateway lets us reach below `path`.
+
+        Questions go there; requests for an answer go the way of every request, through the gateway's own API.
+        """
+        view = copy(self)
+        view._behind = path
+        view.model = view.backend = view._answers_by_path = None
+        return view
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether this is a view of a server behind a gateway."""
+        return bool(self._behind)
 
     def parent(self, url: str) -> "ServerClient":
         """A connection to `url`, which is above the base URL, with the same key."""
@@ -218,6 +246,8 @@ class ServerClient:
 
     def _full_path(self, path: str) -> str:
         """`path` with the prefix that this server's API has."""
+        if self._behind and path != _CHAT:
+            return self._behind + path
         is_api = path.startswith(f"{DEFAULT_API_PREFIX}/")
         return self.api_prefix + path.removeprefix(DEFAULT_API_PREFIX) if is_api else path
 
