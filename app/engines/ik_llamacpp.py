@@ -51,7 +51,9 @@ class IkLlamaCpp(LlamaCpp):
     health_path = "/props"
     # its llama-bench has no `-d`
     has_llama_bench = False
-    dialect = Dialect(figures=_figures)
+    dialect = Dialect(figures=_figures, is_named=True)
+    # its own program is called llama-server, as llama.cpp's
+    programs = ("ik_llama.cpp", "ik_llama", "ik-llama-cpp")
     flags = FlagTable(
         flags=FLAGS.flags,
         ignored=FLAGS.ignored,
