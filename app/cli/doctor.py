@@ -122,4 +122,4 @@ def _checks(settings: Settings) -> Iterator[tuple[str, str]]:
     for base_url, facts in runner.discover():
         if base_url not in addresses:
             yield OK, f"Found, but not added: {facts_text(base_url, facts)}"
-    yield OK, f"Engines: {', '.join(engine.key for engine in engines.all())}"
+    yield OK, f"Engines: {', '.join(sorted(engines.titles()))}"

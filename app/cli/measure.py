@@ -242,13 +242,21 @@ def _machine_at(session: Session, base_url: str) -> Machine:
 
 
 class TerminalProgress:
-    """Prints a run's progress to standard error, one line per step; on a terminal, a waiting line is rewritten."""
+    """Prints a run's progress to standard error, one line per step; on a terminal, a waiting line is rewritten.
+
+    Elsewhere, as in a log file, a phase that is told again is not printed again.
+    """
 
     def __init__(self) -> None:
         self._rewriting = False
+        self._last_text = ""
 
     def __call__(self, progress: RunProgress) -> None:
         text = self._sample(progress) if progress.sample else progress.phase
+        is_repeated = progress.sample is None and text == self._last_text
+        self._last_text = text
+        if is_repeated:
+            return
         on_terminal = sys.stderr.isatty()
         start = "\r\033[K" if self._rewriting else ""
         self._rewriting = on_terminal and progress.sample is None

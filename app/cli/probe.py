@@ -43,7 +43,7 @@ def probe_server(
 
 
 def facts_text(base_url: str, facts: ServerInfo) -> str:
-    """Formats the engine, its models and its settings as lines for a terminal."""
+    """Formats the engine, its models and their settings as lines for a terminal."""
     lines = [f"{base_url}: {engines.find(facts.engine).title} {facts.engine_version or '(version unknown)'}"]
     if facts.loading:
         lines.append("The server is still loading its model.")
@@ -57,6 +57,7 @@ def facts_text(base_url: str, facts: ServerInfo) -> str:
         ]
         name = model.id if len(facts.namesakes(model.name)) > 1 else model.name
         lines.append(f"  {name} ({', '.join(filter(None, details))})")
+        lines += [f"    {key}: {value}" for key, value in model.settings.items() if value is not None]
     lines += [f"  {key}: {value}" for key, value in facts.settings.items() if value is not None]
     return "\n".join([*lines, *facts.notes])
 

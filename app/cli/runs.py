@@ -138,6 +138,10 @@ def _suite(row: RunRow) -> str:
     return f"{row.suite_key} at {row.main_prompt_tokens:,}{partial}"
 
 
+def _engine(row: RunRow) -> str | None:
+    return engines.titles().get(row.engine, row.engine) if row.engine else None
+
+
 def _elsewhere(row: RunRow) -> str:
     host = remote_host(row.settings)
     return f"runs at {host}, not here" if host else ""
@@ -156,7 +160,7 @@ def _table(rows: list[RunRow]) -> str:
             format_age(row.started_at or row.queued_at),
             row.status,
             " ".join(filter(None, [row.model, row.quantization])),
-            " · ".join(filter(None, [row.engine, row.engine_version, _elsewhere(row), row.particulars])),
+            " · ".join(filter(None, [_engine(row), row.engine_version, _elsewhere(row), row.particulars])),
             row.server,
             _suite(row),
             *(format_number(row.metrics[key].value) for key in HEADLINE_METRICS),

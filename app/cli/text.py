@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from app import engines
 from app.cli.verdicts import baseline_lines, previous_lines
 from app.core.config_settings import format_setting, setting_title
 from app.core.i18n import as_sentence
@@ -70,8 +71,12 @@ def _title(run: dict[str, Any]) -> str:
     parts = [f"Run {run['id']}", run["status"]]
     if config:
         parts.append(" ".join(filter(None, [config["model"], config["quantization"]])))
-        parts.append(" ".join(filter(None, [config["engine"], config["engine_version"]])))
+        parts.append(" ".join(filter(None, [_engine_title(config["engine"]), config["engine_version"]])))
     return " · ".join(parts)
+
+
+def _engine_title(key: str | None) -> str | None:
+    return engines.titles().get(key, key) if key else key
 
 
 def _config_lines(run: dict[str, Any]) -> list[str]:

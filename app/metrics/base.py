@@ -146,5 +146,6 @@ NULL_REASONS = {
 
 
 def missing(source: Source, reason: str) -> Reading:
+    """A reading without a value; `reason` is a key of `NULL_REASONS`, where a new metric may add its own."""
     assert reason in NULL_REASONS, reason
     return Reading(source, None, reason)

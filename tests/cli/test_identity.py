@@ -93,6 +93,7 @@ def test_a_probe_names_the_engine_behind_a_gateway(roofmark_in_process: Roofmark
     assert "qwen (llama.cpp b10068-abc, Q4_K_M, context 8,192 tokens, 5.03 GB)" in probed.stdout
     assert "attic/qwen3-coder-480b" not in probed.stdout
     assert "runs at attic, not here" in probed.stdout
+    assert "\n    kv_type_k: q8_0\n" in probed.stdout  # of the command line of the backend
     assert gateway.loads == []
 
 

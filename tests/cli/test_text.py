@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from app.cli.measure import TerminalProgress
 from app.cli.runs import print_runs
 from app.cli.text import run_text
 from app.core.samples import Workload
 from app.core.settings import Settings
 from app.db import configs, runs
 from app.db.database import Database
+from app.measure.active_run import RunProgress
 from app.schemas.run_document import run_document
 from tests.seed import START, _setups, made_sample, seed
 from tests.web.notebook import add_run
@@ -111,3 +113,16 @@ def test_points_that_do_not_fit_say_so_once(database: Database) -> None:
         session.add(row)
     output = run_text(document(database, run))
     assert output.count("do not fit into the server's context") + output.count("does not fit") == 1
+
+
+def test_a_run_names_its_engine_by_its_title(database: Database, two: tuple[str, str]) -> None:
+    run = document(database, two[0])
+    run["run"]["config"]["engine"] = "trtllm"
+    assert "TensorRT-LLM" in run_text(run).splitlines()[0]
+
+
+def test_a_log_has_a_phase_that_lasts_once(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = TerminalProgress()
+    for phase in ("Waiting for 2 other runs.", "Waiting for 2 other runs.", "Waiting for 1 other run."):
+        progress(RunProgress(phase, 0, 6))
+    assert capsys.readouterr().err.splitlines() == ["Waiting for 2 other runs.", "Waiting for 1 other run."]

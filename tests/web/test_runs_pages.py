@@ -65,7 +65,13 @@ def test_hostile_text_stays_text(client: TestClient, database: Database, seeded:
 
 def test_the_form_offers_servers_suites_and_what_is_not_known(client: TestClient, server: str) -> None:
     page = client.get("/runs/new").text
-    for wanted in (f'value="{server}" selected', 'value="triple" checked', "Lengths", "KV cache type K", "Say it once"):
+    for wanted in (
+        f'value="{server}" selected',
+        'value="triple" checked',
+        "Lengths",
+        "KV cache type K",
+        "Enter it once",
+    ):
         assert wanted in page
 
 

@@ -243,3 +243,12 @@ def test_discovery_offers_what_answers_here(client: TestClient, llama: Replay, m
     assert "/servers/new?url=http%3A//127.0.0.1" in answer.text
     client.post("/servers", data=form(llama.url))
     assert "Added as box" in client.get("/servers/discover").text
+
+
+def test_a_form_lists_engines_by_their_titles_and_the_general_one_last(client: TestClient, llama: Replay) -> None:
+    page = client.post("/servers/probe", data={"base_url": llama.url}).text
+    choices = re.search(r'<select id="engine".*?</select>', page, re.DOTALL)
+    assert choices is not None
+    titles = re.findall(r"<option[^>]*>([^<]+)</option>", choices[0])[1:]
+    assert titles[:-1] == sorted(titles[:-1], key=str.lower)
+    assert titles[-1] == "OpenAI-compatible"

@@ -278,7 +278,7 @@ def _form(
         "step": "details",
         "machines": [(machine.slug, machine.name) for machine in all_machines],
         "new_machine": None if is_here_known else (server_form.HERE, _("This machine ({name})", name=this_host().name)),
-        "engines": list(engine_titles().items()),
+        "engines": _engines_by_title(),
         "models": stored_facts.get("models", []),
         "settings": server_form.settings_to_ask(stored_facts, server.settings if server else {}),
         "missing_settings": server_form.missing_settings(stored_facts),
@@ -287,3 +287,8 @@ def _form(
     # a failed probe is no error of a partial page, and browsers log error statuses
     status = error.http_status if error and not is_partial(request) else 200
     return render(request, template, status=status, **context)
+
+
+def _engines_by_title() -> list[tuple[str, str]]:
+    """Key and title of each engine, as a person looks for it in a long list; the one that fits any server is last."""
+    return sorted(engine_titles().items(), key=lambda engine: (engine[0] == "openai", engine[1].lower()))

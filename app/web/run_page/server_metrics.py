@@ -80,7 +80,7 @@ class Line:
 @dataclass(frozen=True)
 class ServerMetrics(Section):
     template = "_run_server_metrics.html"
-    contents = ("counted-title", N_("Server counters"))
+    contents = ("counted-title", N_("Server-side metrics"))
 
     lines: tuple[Line, ...]
     causes: tuple[tuple[str, str], ...]
