@@ -12,6 +12,7 @@ from app.share.page import Links, render_file, render_page
 from app.web.deps import ReadSession
 from app.web.errors import error_responses
 from app.web.paths import PUBLIC_PREFIX, absolute_url, path_for
+from app.web.sharing import card_response
 
 router = APIRouter(prefix=PUBLIC_PREFIX.rstrip("/"))
 
@@ -46,9 +47,7 @@ def show_markdown(request: Request, session: ReadSession, share: str) -> Respons
 
 @router.get("/{share}.png", name="shared_card", include_in_schema=False)
 def show_card(session: ReadSession, share: str) -> Response:
-    from app.share.card import draw_card  # loads the drawing library: not at start
-
-    return Response(draw_card(links.open_share(session, share).snapshot), media_type="image/png")
+    return card_response(links.open_share(session, share).snapshot)
 
 
 @router.get("/{share}.html", name="shared_file", include_in_schema=False)
