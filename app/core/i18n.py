@@ -324,10 +324,12 @@ def localized(value: Any) -> Any:
     """A tree of values and dataclasses with every Text in it in the language of today's reader."""
     if isinstance(value, Text):
         return _localized_text(value.id, {name: localized(param) for name, param in value.params.items()}, value.plural)
+    if value is None or isinstance(value, str | int | float):  # most of a tree: numbers of a chart, times of events
+        return value
     if isinstance(value, Mapping):
         return {name: localized(child) for name, child in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(localized(child) for child in value)
+        return type(value)(map(localized, value))
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{field.name: localized(getattr(value, field.name)) for field in fields(value)})
     return value

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from app.core.i18n import _
 from app.share import links
@@ -10,6 +10,7 @@ from app.share.formats import ShareDocument, to_csv, to_document, to_markdown
 from app.share.links import StoredShare
 from app.share.page import Links, render_file, render_page
 from app.web.deps import ReadSession
+from app.web.document_response import DocumentResponse
 from app.web.errors import error_responses
 from app.web.paths import PUBLIC_PREFIX, absolute_url, path_for
 from app.web.sharing import card_response
@@ -28,7 +29,7 @@ router = APIRouter(prefix=PUBLIC_PREFIX.rstrip("/"))
 def show_json(session: ReadSession, share: str) -> Response:
     """A shared result; needs no password."""
     stored = links.open_share(session, share)
-    return JSONResponse(to_document(stored.snapshot, stored.created_at))
+    return DocumentResponse(to_document(stored.snapshot, stored.created_at))
 
 
 @router.get("/{share}.csv", name="shared_csv", include_in_schema=False)
