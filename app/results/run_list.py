@@ -285,7 +285,7 @@ def _shown_metrics(
     rows: Sequence[Any] = _rows_of(session, query).all()
     shown: dict[int, dict[str, ShownMetric]] = defaultdict(dict)
     for run_id, key, *figures in rows:
-        shown[run_id][key] = ShownMetric(*figures)
+        shown[run_id][key] = ShownMetric._make(figures)
     return shown
 
 
