@@ -133,7 +133,8 @@ def parse_log_path(text: str) -> str | None:
 
 
 def setting_warning(key: str, value: SettingValue) -> str | None:
-    """One sentence when a setting looks like a typing error; the setting is kept as typed all the same."""
+    """Returns one sentence when a setting looks like a typing error, else None. The setting is stored as typed all the
+    same."""
     setting = SETTINGS.get(key)
     if setting is None:
         close = difflib.get_close_matches(key, SETTINGS, n=1)
@@ -147,7 +148,7 @@ def setting_warning(key: str, value: SettingValue) -> str | None:
 
 
 def remote_host(settings: Mapping[str, Any] | None) -> str | None:
-    """The host that works on the model, where the measured server only hands requests on to it."""
+    """Returns the host that runs the model when the measured server only forwards requests to it."""
     host = (settings or {}).get("runs_on")
     return str(host) if host else None
 

@@ -1,7 +1,7 @@
-"""How fast this machine reads its memory, measured: float32 matrix-vector products over more than any cache holds.
+"""Measures how fast this machine reads its memory: float32 matrix-vector products over more data than any cache holds.
 
-Reading is what decoding does, and nothing is written, so there is no doubt about what a written byte costs. The figure
-is a lower bound: what another program, or a neighbour of a virtual machine, takes at the same time is missing in it.
+Decoding reads, too, and nothing is written, so the cost of a written byte plays no part. The figure is a lower bound:
+it lacks what another program, or a neighbour of a virtual machine, reads at the same time.
 """
 
 import math
@@ -50,7 +50,7 @@ class SweepStep:
 
     @property
     def best_bytes_per_s(self) -> float:
-        """The highest of the rates."""
+        """The highest rate, in bytes per second."""
         return max(self.rates_bytes_per_s)
 
 
@@ -65,9 +65,9 @@ class BandwidthResult:
     buffer_bytes: int
     sweep: tuple[SweepStep, ...]
     plateau_ratio: float
-    """Half of the buffer against all of it: about 1, unless a cache helps the half."""
+    """The rate with half of the buffer over the rate with all of it: about 1, unless a cache holds part of the half."""
     busy_share: float
-    """Of all cores, before it began."""
+    """The busy share of all cores before the measurement began."""
 
     @property
     def is_stable(self) -> bool:
@@ -81,9 +81,10 @@ class BandwidthResult:
 
 
 def measure_bandwidth(llc_bytes: int | None, report: ReportPhase) -> BandwidthResult:
-    """Measures for about three seconds. `report` gets a sentence at each step. Raises Conflict: too little memory.
+    """Measures for about three seconds. `report` gets a sentence at each step. Raises Conflict when there is too little
+    memory.
 
-    Runs in a process of its own: it takes a buffer of 1 GiB and every core.
+    This runs in a process of its own, since it takes a buffer of 1 GiB and every core.
     """
     report(_("Checking that the machine is idle."))
     busy_share = _busy_share(IDLE_S)
@@ -209,7 +210,7 @@ def limit_blas_to_one_thread() -> None:
 
 
 def _busy_share(seconds: float) -> float:
-    """Of all cores; what the host of a virtual machine takes away counts too."""
+    """Returns the busy share of all cores. What the host of a virtual machine takes away counts as busy."""
     import psutil  # here for start-up time: app.db imports this module for `BandwidthResult` only
 
     times = psutil.cpu_times_percent(interval=seconds)
@@ -217,7 +218,8 @@ def _busy_share(seconds: float) -> float:
 
 
 def _filled_matrix(buffer_bytes: int, threads: int) -> "np.ndarray[Any, np.dtype[np.float32]]":
-    """Rows of COLUMNS float32, first written by as many threads as will read: memory lies near who writes it first."""
+    """Returns a matrix with rows of COLUMNS float32. As many threads as will read it write it first: memory is placed
+    near the thread that first writes it."""
     import numpy as np
 
     rows = max(2 * threads, buffer_bytes // (4 * COLUMNS))
@@ -238,7 +240,8 @@ def _readers(matrix: Any, threads: int) -> list["_ReaderThread"]:
 
 
 def _sample_rate(readers: Sequence["_ReaderThread"], seconds: float) -> float:
-    """Bytes a second of all readers together, each reading for `seconds` from the same moment on."""
+    """Returns the bytes per second of all readers together; each reads for `seconds`, and all start at the same
+    moment."""
     start = threading.Barrier(len(readers))
     rates = [0.0] * len(readers)
 
@@ -251,7 +254,7 @@ def _sample_rate(readers: Sequence["_ReaderThread"], seconds: float) -> float:
 
 
 class _ReaderThread:
-    """One thread's share of the matrix, read on and on from where it stopped."""
+    """Reads its share of the matrix in one thread; each read continues where the last one stopped."""
 
     def __init__(self, rows: Any) -> None:
         import numpy as np
@@ -262,7 +265,7 @@ class _ReaderThread:
         self._next = 0
 
     def read(self, seconds: float) -> float:
-        """Reads for that time; returns bytes per second."""
+        """Reads for `seconds`; returns bytes per second."""
         import numpy as np
 
         bytes_read, started_s = 0, time.perf_counter()
@@ -285,7 +288,7 @@ def _in_threads(tasks: Sequence[Callable[[], None]]) -> None:
 
 
 def _power_of_two(n_bytes: int) -> int:
-    """The next one upwards."""
+    """Returns the next power of two."""
     return 1 << math.ceil(math.log2(n_bytes))
 
 

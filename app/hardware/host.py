@@ -1,4 +1,4 @@
-"""What is known of this machine without rights, without other programs and in no time."""
+"""Facts about this machine that need no rights, no other programs and no time."""
 
 import ipaddress
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Host:
-    """This machine by name."""
+    """The name of this machine, its system, processor and memory."""
 
     name: str
     os: str
@@ -31,7 +31,7 @@ def this_host() -> Host:
 
 
 def names_this_host(host: str) -> bool:
-    """Whether a name or an address, as in a URL, is one of this machine's own. Asks nobody else."""
+    """Whether a name or an address, as in a URL, is one of this machine's own. Makes no network request."""
     import psutil
 
     full_name = socket.gethostname().lower()
@@ -66,7 +66,8 @@ def logical_cores() -> int:
 
 
 def available_ram_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """Memory that may still be taken: what the system has left, and what a container's limit leaves of it."""
+    """Returns the memory that may still be used, in bytes: what the system has available, within a container's
+    limit."""
     import psutil
 
     available = psutil.virtual_memory().available

@@ -1,4 +1,4 @@
-"""What a metric is: a pure function from samples to numbers.
+"""The definition of a metric: a pure function from samples to numbers.
 
 One metric (or one family of them) is one module of this package with its `Metric`s in a module-level tuple `METRICS`;
 `app.metrics` finds it.
@@ -19,12 +19,12 @@ SOURCES: Mapping[Source, str] = {
     "sensor": "From the machine's sensors",
     "import": "Imported",
 }
-"""In a reader's words."""
+"""Sources in words for a reader."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One number of one sample, from one source; a `value` of None has a reason."""
+    """One number of one sample from one source; a `value` of None has a reason."""
 
     source: Source
     value: float | None
@@ -36,12 +36,12 @@ class Term:
     """The entry of the glossary that explains a metric, or several of one family."""
 
     key: str
-    """Its anchor."""
+    """The anchor of the entry on the glossary page."""
     title: str
     text: str
     formula: str = ""
     section: Literal["reader", "engine"] = "reader"
-    """What a reader feels, or what the engine does."""
+    """Whether the metric is what a reader feels or what the engine does."""
 
 
 @dataclass(frozen=True)
@@ -53,38 +53,40 @@ class Metric:
     unit: str
     better: Literal["higher", "lower"]
     explanation: str
-    """What it is, in one plain sentence for a page."""
+    """One plain sentence that explains the metric on a page."""
     term: Term | None = None
-    """None: title and explanation make its entry of the glossary."""
+    """The glossary entry; None: title and explanation make the entry."""
     order: int = 100
-    """Its place among the metrics that follow the headline; equal ones are in the order of their keys."""
+    """The position among the metrics after the headline; equal ones are sorted by key."""
     alias: str = ""
-    """What addresses and commands may call it besides its key."""
+    """A short name in addresses and commands besides the key."""
     formula: Callable[[Sample], Sequence[Reading]] | None = None
-    """What `read` gives for one sample, without its checks; None: `round_formula` has it."""
+    """The formula for one sample, without the checks of `read`; None when the metric has a `round_formula`."""
     round_formula: Callable[[Sequence[Sample]], Sequence[Reading]] | None = None
-    """Of a metric that belongs to all streams of a round together."""
+    """The formula of a metric that belongs to all streams of a round together."""
     for_cached_prompt: bool = False
-    """Read from the samples that were meant to find their prompt in the cache, and from no others."""
+    """Whether the metric is read only from the samples whose prompt should be in the cache."""
     counts_failures: bool = False
-    """Of a metric with `round_formula`: a request without a whole answer counts in its round, with nothing achieved."""
+    """For a metric with `round_formula`: whether a request without a whole answer counts in its round as having
+    achieved nothing."""
     invalidated_by: frozenset[str] = frozenset()
-    """Flags that make this metric, but not the whole sample, worthless."""
+    """Flags that invalidate this metric but not the whole sample."""
     server_invalidated_by: frozenset[str] = frozenset({"unit_mismatch", "implausible"})
-    """Flags that make only the server's reading worthless; each is a null reason too."""
+    """Flags that invalidate only the server's reading; each is a null reason too."""
     assumed_run_deviation: float = 0.04
-    """By how much, relatively, runs of one configuration are taken to differ where no history tells."""
+    """The relative standard deviation between runs of one configuration that is assumed without a history."""
     formula_version: int = 1
 
     @property
     def is_about_streams(self) -> bool:
-        """Whether it says something new of several streams only."""
+        """Whether the metric says something new only with several streams."""
         return self.counts_failures
 
     def read(self, streams: Sequence[Sample]) -> list[Reading]:
-        """Every source's reading of one round, which is one sample for a metric with `formula`.
+        """Returns every source's reading of one round, which is one sample for a metric with `formula`.
 
-        At least one reading, a null with a reason where there is no sound number; none where the metric does not apply.
+        There is at least one reading, a null with a reason when no sound number exists; none when the metric does not
+        apply.
         """
         if self.round_formula is not None:
             readings = self.round_formula(streams)

@@ -5,7 +5,7 @@ from app.metrics.base import Metric, Reading, Term
 
 
 def read_draft_acceptance(sample: Sample) -> Sequence[Reading]:
-    """Accepted / drafted tokens; no reading at all where nothing was drafted."""
+    """Reads accepted / drafted tokens; there is no reading when nothing was drafted."""
     server = sample.trace.server
     if server is None or not server.draft_tokens or server.draft_accepted_tokens is None:
         return []

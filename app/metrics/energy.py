@@ -1,4 +1,4 @@
-"""Energy, where the machine's sensors give power."""
+"""Energy, for machines whose sensors report power."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,8 @@ from app.metrics.decode import client_decode
 
 
 def read_energy(streams: Sequence[Sample]) -> Sequence[Reading]:
-    """Mean power during decode x its time / tokens decoded: for a lone stream power / decode speed."""
+    """Reads mean power during decode times its duration / tokens decoded; for a lone stream that is power / decode
+    speed."""
     readings = streams[0].sensors
     if not sensors.has_power(readings):
         return []

@@ -10,11 +10,11 @@ from app.metrics.decode import is_in_one_piece
 
 MIN_FRESH_TOKENS = 32
 MOST_DECODE_SHARE = 0.25
-"""Of TTFT, for further tokens that came with the first one."""
+"""The largest share of TTFT that may be decode of further tokens that came with the first one."""
 
 
 def fresh_prompt_tokens(sample: Sample) -> int | None:
-    """Prompt tokens that had to be processed; None where that cannot be known."""
+    """Returns the prompt tokens that had to be processed; None when that cannot be known."""
     trace = sample.trace
     if sanity_checks.is_prompt_count_absurd(sample):
         return None
@@ -51,7 +51,7 @@ def _server(sample: Sample, tokens: int, duration_ms: float | None) -> Reading:
 
 
 def _client(sample: Sample) -> Reading:
-    """Fresh tokens / TTFT: holds HTTP, queue, template and the first decode step, hence a lower bound."""
+    """Reads fresh tokens / TTFT: a lower bound, since TTFT includes HTTP, queue, template and the first decode step."""
     trace = sample.trace
     if trace.not_streamed:
         return missing("client", "not_streamed")
@@ -77,7 +77,7 @@ def _client(sample: Sample) -> Reading:
 
 
 def _unlike_prompt(sample: Sample, ttft_ms: float) -> str | None:
-    """Why TTFT is not mostly the time of the prompt."""
+    """Returns the reason why TTFT is not mostly the time of the prompt, if there is one."""
     if is_in_one_piece(sample):
         return "one_piece"
     if token_times.unseen_reasoning(sample.trace):
