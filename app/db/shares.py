@@ -1,4 +1,4 @@
-"""Shares: made once, opened by their slug, revoked once. Nothing else ever changes one."""
+"""Shares: made once, opened by their slug, revoked once. Nothing else changes them."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from app.core.i18n import _
 from app.db.tables import Share, now
 
 SLUG_BYTES = 16
-"""128 random bits: nobody guesses one."""
+"""128 random bits: nobody can guess one."""
 
 
 class ShareListing(NamedTuple):
@@ -50,7 +50,7 @@ def share(session: Session, slug: str) -> Share:
 
 
 def revoke(session: Session, slug: str) -> None:
-    """Revoke a share for ever; its snapshot is emptied too. Raises NotFound."""
+    """Revokes a share for ever; its snapshot is emptied too. Raises NotFound."""
     changed = session.exec(
         update(Share)
         .where(col(Share.slug) == slug, col(Share.revoked_at).is_(None))

@@ -12,14 +12,14 @@ from app.suites import BUILT_IN, Suite, custom_suite
 
 
 def list_suites(session: Session, archived: bool = False) -> list[Suite]:
-    """The built-in suites, then the current version of each of the person's own; or only the archived ones."""
+    """Returns the built-in suites, then the current version of each of the person's own; or only the archived ones."""
     current = _current(session)
     own_rows = sorted((row for row in current if (row.archived_at is not None) is archived), key=lambda row: row.title)
     return [*([] if archived else BUILT_IN.values()), *(_suite(row) for row in own_rows)]
 
 
 def _current(session: Session) -> list[SuiteRow]:
-    """The row of the highest version of each key."""
+    """Returns the row of the highest version of each key."""
     newest: dict[str, SuiteRow] = {}
     for row in session.exec(select(SuiteRow).order_by(col(SuiteRow.version))).all():
         newest[row.key] = row
@@ -27,7 +27,7 @@ def _current(session: Session) -> list[SuiteRow]:
 
 
 def suite(session: Session, key: str) -> Suite:
-    """Find a suite by its key. Raises BadInput for an unknown one, naming those that exist."""
+    """Finds a suite by its key. Raises BadInput for an unknown one, naming those that exist."""
     match = next((candidate for candidate in list_suites(session) if candidate.key == key), None)
     if match is None:
         keys = ", ".join(suite.key for suite in list_suites(session))
@@ -36,7 +36,7 @@ def suite(session: Session, key: str) -> Suite:
 
 
 def suite_by_sha256(session: Session, key: str, sha256: str) -> Suite:
-    """The exact version of a suite that a run was queued with. Raises NotFound."""
+    """Finds the exact version of a suite that a run was queued with. Raises NotFound."""
     built_in = BUILT_IN.get(key)
     if built_in is not None and built_in.sha256 == sha256:
         return built_in

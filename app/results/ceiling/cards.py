@@ -16,12 +16,12 @@ TENSOR_SPLITS = ("tensor", "row")
 
 @dataclass(frozen=True)
 class Unknown:
-    """Why there is no ceiling, in one sentence each, and what to do about it."""
+    """The reason why there is no ceiling, and what to do about it."""
 
     reason: str
     remedy: str
     about: str
-    """machine, model or configuration: where the remedy is."""
+    """Where the remedy is: machine, model or configuration."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Cards:
     """The cards that hold a model, and how they share it."""
 
     used: tuple[MachineDevice, ...]
-    """One by one, the fastest first; empty where the processor works alone."""
+    """The cards one by one, the fastest first; empty when the processor works alone."""
     split: Split = Split.LAYER
     shares: tuple[float, ...] = ()
-    """Relative to each other; empty: by the size of their memory."""
+    """The cards' relative shares; empty: in proportion to their memory."""
     stages: int = 1
     assumptions: tuple[str, ...] = ()
 
@@ -115,7 +115,7 @@ def _shared(
 
 
 def ratios_of(settings: Mapping[str, object]) -> list[float]:
-    """Reads the ratios of `tensor_split`; none where it is not stated, or makes no sense."""
+    """Parses the ratios of `tensor_split`; empty when it is not stated or makes no sense."""
     parts = [part for part in str(settings.get("tensor_split") or "").replace("/", ",").split(",") if part.strip()]
     try:
         ratios = [float(part) for part in parts]

@@ -1,4 +1,4 @@
-"""Done runs in order of time, with the metrics that a history shows."""
+"""Finished runs in order of time, with the metrics that a history shows."""
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,8 @@ def history(
     metrics: Sequence[str] = HEADLINE_METRICS,
     config_ids: Collection[int] | None = None,
 ) -> tuple["HistoryTable", int]:
-    """All done runs that count, in order of time, and how many hidden ones are left out; None: all configurations."""
+    """Returns all finished runs that count, in order of time, and how many hidden ones are left out; None: all
+    configurations."""
     return _history(session, where, tuple(metrics), None if config_ids is None else tuple(config_ids))
 
 
@@ -48,7 +49,8 @@ def _history(
 
 @cached_query(maxsize=2)
 def newest(session: Session, per_series: int, metrics: Sequence[str] = HEADLINE_METRICS) -> "HistoryTable":
-    """The newest runs that count of each configuration and suite, on servers that are in use, in order of time."""
+    """Returns the newest runs that count of each configuration and suite on servers that are in use, in order of
+    time."""
     age = func.row_number().over(
         partition_by=[col(Run.config_id), col(Run.suite_key)], order_by=[col(Run.started_at).desc(), col(Run.id).desc()]
     )

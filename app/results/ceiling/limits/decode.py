@@ -1,4 +1,4 @@
-"""What limits decode: memory bandwidth, and what keeps it from reaching that."""
+"""The rules of decode: memory bandwidth, and what keeps decode from reaching it."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -25,21 +25,21 @@ from app.results.ceiling.placement import Placement, decode_peers
 from app.results.ceiling.points import PointCeiling
 
 STALL_TIMES = 4.0
-"""A gap is a stall from so many times on what nine of ten gaps keep below: the bursts of a draft are a rhythm."""
+"""A gap is a stall when it is this many times as long as nine of ten gaps: the bursts of drafts are regular."""
 STALLS_SHARE = 0.1
-"""Of the decode time, in stalls."""
+"""The share of the decode time that stalls must take to count."""
 MIN_GAPS = 20
 UNSTEADY = 0.08
-"""Coefficient of variation of decode among samples of one point."""
+"""The coefficient of variation of decode among samples of one point from which on it counts as unsteady."""
 FEW_ACCEPTED = 0.4
 SHARED = 0.8
-"""A stream among several that keeps less than this of a lone stream's decode."""
+"""A stream counts as slowed down when it keeps less than this share of a lone stream's decode."""
 MOSTLY = 0.5
-"""Of the time in stalls, from which on what happened then is what they come from."""
+"""The share of the time in stalls from which on what happened meanwhile is named as the cause."""
 SPOILERS = frozenset(
     {"swapping", "held_back", "power_limit", "offload", "busy_cpu", "stalls", "others_prefill", "drafts"}
 )
-"""What explains a decode that stays far below its ceiling."""
+"""Limits that explain a decode far below its ceiling."""
 
 
 def rules(evidence: Evidence) -> Iterator[Limit]:
@@ -62,7 +62,7 @@ def rules(evidence: Evidence) -> Iterator[Limit]:
 
 
 def unknown(evidence: Evidence) -> Iterator[str]:
-    """Says what is known of decode where no rule speaks."""
+    """Returns what is known of decode where no rule applies."""
     speeds, ceiling = decodes(evidence.usable), evidence.ceiling
     if not speeds:
         return
@@ -95,7 +95,7 @@ def unknown(evidence: Evidence) -> Iterator[str]:
 
 
 def _usual(placement: Placement) -> tuple[float, str] | None:
-    """The share of the ceiling from which on a decode is usual for its kind, in words; None: nobody knows."""
+    """Returns the share of the ceiling that is usual for this kind of hardware, in words; None when it is unknown."""
     group = decode_peers(placement, built_in())
     return (least_usual(group), describe(group)) if group else None
 
@@ -168,8 +168,8 @@ def _bandwidth(evidence: Evidence, is_explained: bool) -> Iterator[Limit]:
 
 
 def _prompts_share(evidence: Evidence) -> float:
-    """Share of a round's time with several streams until the last one had its first token; 0 of a lone stream, whose
-    decode speed holds nothing of that."""
+    """Returns the share of a round's time until its last stream had a first token. It is 0 for a lone stream, whose
+    decode speed includes none of that time."""
     if evidence.streams == 1:
         return 0.0
     parts = [part for streams in evidence.rounds if (part := until_decoding_ms(streams)) is not None]
@@ -204,7 +204,8 @@ def _kv_cache(evidence: Evidence) -> Iterator[Limit]:
 
 
 def _offload(evidence: Evidence) -> Iterator[Limit]:
-    """A part of the model is not on a GPU, by the stated layers, else by the server's own word."""
+    """Returns the limit of a model that is partly outside of the GPUs, by the stated layers, else by the server's
+    report."""
     point_ceiling, placement = evidence.ceiling, evidence.placement
     remedy = _("Bring more of it onto GPUs: a smaller quantization, a smaller KV cache, or one more GPU.")
     if point_ceiling is not None and placement is not None and placement.is_partly_in_ram:

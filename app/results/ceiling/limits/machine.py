@@ -1,4 +1,4 @@
-"""Rules about the machine: GPUs that were held back, a processor that is busy, memory that was swapped."""
+"""Rules about the machine: GPUs that were throttled, a busy processor, swapped memory."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
@@ -12,16 +12,16 @@ from app.metrics.sensors import Span
 from app.results.ceiling.limits.evidence import Evidence, Limit, decodes
 
 WHOLE = 0.99
-"""Share of a model on cards from which on all of it is there."""
+"""The share of a model on cards from which on all of it counts as there."""
 BUSY_PERCENT = 100 * sensors.BUSY_CPU_SHARE
 
 SpanOf = Callable[[Sequence[Sample]], Span | None]
 
 
 def throttled_gpu(evidence: Evidence, of: Literal["TTFT", "Decode"], span_of: SpanOf) -> Iterator[Limit]:
-    """A GPU was held back by heat or a fault, which spoils a result, or by the power that it is meant to draw at most.
+    """Returns the limit of a GPU that was throttled: by heat or a fault, which spoils a result, or by its power limit.
 
-    `span_of`: the part of a round that counts, as of prefill or of decode.
+    `span_of` returns the part of a round that counts, such as prefill or decode.
     """
     counts = sensors.throttled(evidence.rounds, span_of)
     if not counts:
@@ -59,7 +59,7 @@ def _throttles(evidence: Evidence, counts: Mapping[str, int]) -> str:
 
 
 def _heat(evidence: Evidence, counts: Mapping[str, int], span_of: SpanOf) -> str:
-    """The highest temperature of the cards that were held back."""
+    """Returns the highest temperature of the cards that were throttled."""
     cards = dict.fromkeys(throttle.partition(":")[0] for throttle in counts)
     temperatures = [
         temperature
@@ -70,7 +70,7 @@ def _heat(evidence: Evidence, counts: Mapping[str, int], span_of: SpanOf) -> str
 
 
 def swapping(evidence: Evidence) -> Iterator[Limit]:
-    """The machine swapped during the samples, which spoils a result."""
+    """Returns the limit of a machine that swapped during the samples, which spoils a result."""
     swapped_bytes = sensors.swapped(evidence.measured_samples)
     if swapped_bytes >= sensors.SWAPPED_BYTES:
         yield Limit(
@@ -87,9 +87,10 @@ def swapping(evidence: Evidence) -> Iterator[Limit]:
 
 
 def busy_cpu(evidence: Evidence, is_usual: bool) -> Iterator[Limit]:
-    """The processor was busy before the run, or is beside a model on cards; a model in memory keeps it busy itself.
+    """Returns the limit of a processor that was busy before the run, or is busy while the model is on cards; a model in
+    memory keeps it busy itself.
 
-    `is_usual`: decode reaches what its kind of hardware usually does, so nothing held it back by much.
+    `is_usual`: decode reaches what is usual for its kind of hardware, so nothing held it back by much.
     """
     before = 100 * (evidence.cpu_load_share_before or 0)
     if before >= BUSY_PERCENT and decodes(evidence.usable):

@@ -1,4 +1,4 @@
-"""What TTFT consists of, where the server states its own part of it."""
+"""What TTFT consists of, when the server states its part of it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,18 +24,16 @@ from app.results.ceiling.limits.streams import (
 from app.results.ceiling.placement import prefill_peers
 
 MOSTLY = 0.5
-"""Share of TTFT from which on a part of it is what limits."""
+"""The share of TTFT from which on a part of it is the limit."""
 NEGLIGIBLE_MS = 20.0
 """HTTP, template and the first decode step take some time everywhere."""
 MISSED = 0.5
-"""Share of a repeated prompt below which the cache did not help."""
+"""The share of a repeated prompt in the cache below which the cache did not help."""
 
 
 @dataclass(frozen=True)
 class TtftParts:
-    """What TTFT of one sample consists of, in ms; None where the server does not state it, or it is not of this prompt
-    alone.
-    """
+    """The parts of one sample's TTFT in ms; None when the server does not state it, or it includes other prompts."""
 
     ttft_ms: float
     prompt_ms: float | None
@@ -44,12 +42,12 @@ class TtftParts:
 
     @property
     def rest_ms(self) -> float | None:
-        """Milliseconds that passed neither in the queue nor for the prompt."""
+        """The time that passed neither in the queue nor for the prompt, in ms."""
         return None if self.prompt_ms is None else self.ttft_ms - self.prompt_ms - (self.queue_ms or 0)
 
 
 class PointTtftParts:
-    """The samples of a point; the medians of one sentence are always of the same ones."""
+    """The parts of TTFT of a point's samples. All medians of one sentence are of the same samples."""
 
     def __init__(self, parts: Sequence[TtftParts]) -> None:
         self.parts = parts
@@ -60,7 +58,8 @@ class PointTtftParts:
         return median(part.ttft_ms for part in self.parts)
 
     def medians(self, *names: str) -> tuple[float, ...] | None:
-        """Medians of TTFT and of these parts, in the samples that have them all; None where there is none."""
+        """Returns the medians of TTFT and of these parts over the samples that have all of them; None when no sample
+        has."""
         rows = self._rows(names)
         return tuple(median(values) for values in zip(*rows, strict=True)) if rows else None
 
@@ -69,7 +68,7 @@ class PointTtftParts:
         return len(self._rows(names)) == len(self.parts)
 
     def where(self, *names: str) -> str:
-        """Says which samples such medians are of, where they are not of all."""
+        """Returns which samples such medians are of, when they are not of all."""
         count = len(self._rows(names))
         if count == len(self.parts):
             return ""
@@ -95,7 +94,7 @@ def rules(evidence: Evidence) -> Iterator[Limit]:
 
 
 def unknown(evidence: Evidence) -> Iterator[str]:
-    """Says what is known of TTFT where no rule speaks."""
+    """Returns what is known of TTFT where no rule applies."""
     parts = _parts(evidence.usable)
     if parts is None:
         return
@@ -121,7 +120,8 @@ def unknown(evidence: Evidence) -> Iterator[str]:
 
 
 def _parts(usable: Sequence[Sample]) -> PointTtftParts | None:
-    """The parts of the samples that count for TTFT: none that loaded the model, or had its prompt in the cache."""
+    """Returns the parts of the samples that count for TTFT: without those that loaded the model or had their prompt in
+    the cache."""
     parts = [
         _part(sample, ttft_ms)
         for sample in usable
@@ -157,7 +157,8 @@ def _loading(evidence: Evidence) -> Iterator[Limit]:
 
 
 def _thinking(usable: Sequence[Sample]) -> Iterator[Limit]:
-    """Reasoning that the server counts and keeps to itself: TTFT is its time, and nothing but that can be told."""
+    """Returns the limit of reasoning that the server counts and does not send: TTFT includes its time, and no other
+    part is known."""
     hidden = [tokens for sample in usable if (tokens := _unseen_tokens(sample.trace))]
     if 2 * len(hidden) > len(usable):
         yield Limit(
@@ -174,14 +175,14 @@ def _thinking(usable: Sequence[Sample]) -> Iterator[Limit]:
 
 
 def _unseen_tokens(trace: Trace) -> int:
-    """Counts tokens before the first one that was seen."""
+    """Returns how many tokens came before the first one that was seen."""
     if token_times.is_mostly_unseen(trace):
         return (trace.output_tokens or 0) - len(trace.token_events)
     return token_times.unseen_reasoning(trace)
 
 
 def _queue(parts: PointTtftParts) -> Iterator[Limit]:
-    """A lone stream waited in the server's queue, where the server tells."""
+    """Returns the limit of a lone stream that waited in the server's queue, when the server states the wait."""
     medians = parts.medians("queue_ms")
     if medians is not None and medians[1] > NOTABLE * medians[0]:
         yield Limit(
@@ -202,8 +203,8 @@ def _queue_words(medians: Sequence[float]) -> str:
 
 
 def _several_streams(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
-    """Explains several streams by what the others did while one waited: their prompts were processed, or their answers
-    held the slots. A lone stream may have been slow for reasons of its own."""
+    """Returns what slowed several streams: while one waited, the prompts of others were processed or their answers held
+    the slots. A lone stream may have been slow for reasons of its own."""
     alone, queue_medians = _parts(evidence.usable_alone), parts.medians("queue_ms")
     wait = median_wait(waits(evidence.rounds, alone.ttft_ms if alone else None))
     is_slower = alone is None or parts.ttft_ms > (1 + NOTABLE) * alone.ttft_ms + NEGLIGIBLE_MS
@@ -257,7 +258,7 @@ def _rest(rest_ms: float, ttft_ms: float) -> str:
 
 
 def _outside(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
-    """Time of a lone stream beside its prompt; several streams wait for each other instead."""
+    """Returns the limit of a lone stream's time besides its prompt; several streams wait for each other instead."""
     medians = parts.medians("rest_ms") if evidence.streams == 1 else None
     if medians is not None and _is_notable(medians[1], medians[0]):
         yield Limit(
@@ -320,7 +321,7 @@ def _prompt(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
 
 
 def _cache(reused: Sequence[Sample]) -> Iterator[Limit]:
-    """The prompt cache missed by the server's own count; where it does not tell, nothing is known."""
+    """Returns the limit of a prompt cache that missed, by the server's count; without a count nothing is known."""
     token_pairs = [
         (cached, total)
         for sample in reused
