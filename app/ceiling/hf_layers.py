@@ -1,4 +1,4 @@
-"""What the layers of a Hugging Face config.json are.
+"""The layers of a Hugging Face config.json.
 
 A layer is a mixer (some attention or a recurrence) and an FFN; hybrids leave out one of them in each layer.
 """
@@ -253,6 +253,6 @@ def _is_routed(config: HfConfig, index: int) -> bool:
 
 
 def dense_first(config: HfConfig) -> int:
-    """Returns how many layers at the beginning are dense in a model with experts, by whatever name."""
+    """Returns how many layers at the beginning are dense in a model with experts, under any of the names."""
     names = [name for name in config.values if _DENSE_FIRST.fullmatch(name)]
     return config.count(*names, "moe_layer_start_index", default=0)

@@ -1,4 +1,4 @@
-"""The geometry of whatever a person has at hand: a file, a text, or Ollama's `/api/show`.
+"""The geometry of a file, a text, or Ollama's `/api/show`.
 
 In `/api/show`, `model_info` holds a GGUF file's key-values and `tensors` its tensor table.
 """
@@ -99,7 +99,7 @@ def _weights_by_label(keys: Keys, ollama_geometry: Geometry, label: str) -> tupl
 
 MAX_JSON_BYTES = 4 << 20
 MAX_INDEX_BYTES = 64 << 20
-"""It names every tensor of the model."""
+"""The largest index, which names every tensor of the model."""
 
 
 def from_path(path: Path, bits: float | None = None) -> Geometry:
@@ -128,19 +128,19 @@ def from_path(path: Path, bits: float | None = None) -> Geometry:
 
 
 def _indexed_bytes(path: Path, bits: float | None) -> object:
-    """What the index beside a config.json states of all its files together; None where there is none."""
+    """Returns the total bytes that the index beside a config.json states; None without an index."""
     metadata = {} if bits is not None else _beside(path, "model.safetensors.index.json").get("metadata")
     return metadata.get("total_size") if isinstance(metadata, dict) else None
 
 
 def _quantization_beside(path: Path) -> dict[str, Any]:
-    """ModelOpt writes a file of its own beside config.json."""
+    """Returns the quantization from the file that ModelOpt writes beside config.json."""
     settings = _beside(path, "hf_quant_config.json").get("quantization")
     return {"quantization_config": {"quant_method": "modelopt", **settings}} if isinstance(settings, dict) else {}
 
 
 def _beside(path: Path, name: str) -> dict[str, Any]:
-    """Another file of the same model; empty where there is none, or a broken one."""
+    """Returns another file of the same model; empty when there is none, or a broken one."""
     file = path.with_name(name)
     try:
         if not file.is_file() or file == path or file.stat().st_size > MAX_INDEX_BYTES:

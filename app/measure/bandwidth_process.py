@@ -1,6 +1,6 @@
-"""Measuring this machine's memory in a process of its own: `roofmark machine bandwidth`, started by a page or by hand.
+"""Measures this machine's memory in a process of its own: `roofmark machine bandwidth`, started by a page or by hand.
 
-The lock file tells whether the process lives, as it does for runs.
+The lock file shows whether the process lives, as it does for runs.
 """
 
 from datetime import timedelta
@@ -19,7 +19,7 @@ from app.hardware.tools import ToolUnavailable
 from app.measure import workers
 
 START_TIMEOUT = timedelta(seconds=30)
-"""How long a process may take to come up before it counts as dead."""
+"""How long a process may take to start before it counts as dead."""
 
 
 def start(database: Database, settings: Settings, slug: str) -> None:
@@ -31,7 +31,7 @@ def start(database: Database, settings: Settings, slug: str) -> None:
 
 
 def perform(database: Database, settings: Settings, slug: str, report: ReportPhase) -> BandwidthProbe:
-    """Measures in this very process, which must not have imported numpy yet; returns the finished row.
+    """Measures in the current process, which must not have imported numpy yet; returns the finished row.
 
     Raises Conflict for another machine, one that is in use, and too little memory.
     """
@@ -69,7 +69,7 @@ def _perform(database: Database, slug: str, report: ReportPhase) -> BandwidthPro
 
 
 def latest_probe(database: Database, settings: Settings, machine: Machine) -> BandwidthProbe | None:
-    """The newest measurement, in whatever state; one whose process has died is marked as failed first."""
+    """Returns the newest measurement, in whatever state; one whose process has died is marked as failed first."""
     with database.read() as session:
         row = bandwidth.latest_probe(session, machine)
     if row is None or row.status != "running" or now() - row.started_at < START_TIMEOUT:

@@ -1,4 +1,5 @@
-"""A ceiling of the calculator: what some hardware allows some model. Computed, so it has no samples and no spread."""
+"""The share of a ceiling from the calculator: what some hardware allows some model. It is computed, so it has no
+samples and no spread."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +15,7 @@ from app.share.snapshot import Chart, Column, DataTable, Fact, Snapshot, Tile
 
 KIND = "ceiling"
 SHOWN_CONTEXT = 8_192
-"""Tokens in the cache of the second tile, beside the empty cache."""
+"""The tokens in the cache for the second tile; the first is for an empty cache."""
 
 
 def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot:
@@ -48,7 +49,7 @@ def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot
 
 
 def _model(report: Report) -> str:
-    """By its size: names are not asked for, and a config.json may hold anything."""
+    """Returns the model's size as its name: the form asks for no name, and a config.json may contain anything."""
     weights, total = report.geometry.weights, report.geometry.params_total
     assert weights is not None, "without weights there is no ceiling"
     active = report.geometry.params_active

@@ -57,7 +57,7 @@ def attention_words(geometry: Geometry) -> list[str]:
 
 
 def _seen(layers: Attention) -> str:
-    """The part of the cache that a layer reads."""
+    """Returns in words which part of the cache a layer reads."""
     if layers.compression and layers.top_k:
         return _(
             "the last {window:,} tokens and {top_k:,} picked entries, one for each {compression:,} tokens",

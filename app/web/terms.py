@@ -16,18 +16,18 @@ from app.metrics.base import Metric
 @dataclass(frozen=True)
 class Entry:
     key: str
-    """Its anchor."""
+    """The anchor of the entry."""
     term: str
     text: str
     formula: str = ""
     names: tuple[str, ...] = ()
-    """By which it is found besides its key: those of the metrics that it explains."""
+    """Further names that find the entry: the keys of the metrics that it explains."""
     former_keys: tuple[str, ...] = ()
     """Anchors of earlier versions, which still lead to it."""
 
     @property
     def gist(self) -> str:
-        """The first sentence."""
+        """The first sentence of the entry."""
         return first_sentence(self.text)[0]
 
 
@@ -259,17 +259,18 @@ SECTIONS: Mapping[str, tuple[Entry, ...]] = {
     N_("What makes a number trustworthy"): TRUST,
     N_("Verdicts of a comparison"): VERDICTS,
 }
-"""The entries that belong to no metric."""
+"""The entries that do not belong to a metric."""
 _SECTION_OF_METRICS = {"reader": "What a reader feels", "engine": "What the engine does"}
 
 
 def sections() -> Mapping[str, tuple[Entry, ...]]:
-    """In the reader's language: metrics after the other entries of their section, the flags of a sample last."""
+    """Returns the sections in the reader's language: metrics after the other entries of their section, the flags of a
+    sample last."""
     return _sections(i18n.language())
 
 
 def entry(name: str) -> Entry | None:
-    """By its own key or by that of a metric; None for what the glossary does not know."""
+    """Finds an entry by its own key or by that of a metric; returns None for an unknown key."""
     return _by_name(i18n.language()).get(name)
 
 
@@ -313,10 +314,11 @@ def _translated(entry: Entry) -> Entry:
 
 
 def flag_name(key: str) -> str:
-    """Samples keep the keys of flags that are no more: these stand for themselves."""
+    """Returns the title of a flag. Samples may have keys of flags that no longer exist; those are returned as they
+    are."""
     return _(FLAGS[key].title) if key in FLAGS else key
 
 
 def without_stop(sentence: str) -> str:
-    """For a sentence within another one."""
+    """Returns a text without its final full stop, for use inside another sentence."""
     return sentence.rstrip(".。")

@@ -79,7 +79,7 @@ def _traces(
     roofs: Mapping[int, float],
     shifts: Sequence[Shift],
 ) -> list[dict[str, object]]:
-    """Bands first, so that they lie under every line."""
+    """Returns the traces with the bands first, so that they are under every line."""
     drawn = [
         (series, panel, segments)
         for series in all_series

@@ -152,7 +152,7 @@ def show_history(
     by: str = "",
     only: Annotated[Sequence[str], Query()] = (),
 ) -> Response:
-    """The history of one suite, since speeds at different prompt lengths are not comparable."""
+    """Shows the history of one suite, since speeds at different prompt lengths are not comparable."""
     choices = filter_choices(session)
     config_by_id = configs.describe(session)
     where, problems = RunFilter.parse_leniently(request.query_params)

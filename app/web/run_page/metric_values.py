@@ -1,4 +1,4 @@
-"""A run's numbers in words: what its page says about each figure, where it comes from and what to make of it."""
+"""A run's numbers in words: what its page says about each value, its source and its meaning."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ class Reading:
     """`± 1.9`, or for a very lopsided distribution the ends of the interval; empty for a single sample."""
     spread_meaning: str
     interval: str
-    """Its ends with what they are and of how many samples, or why there is none."""
+    """The ends of the interval with their meaning and the number of samples, or why there is no interval."""
     ends: str
     samples: int
     source: str
@@ -42,7 +42,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Headline:
-    """One number of a metric, and the other sources' figures beside it."""
+    """One number of a metric, and the values of the other sources."""
 
     shown: Reading
     others: tuple[Reading, ...]
@@ -53,14 +53,14 @@ class PointResult:
     point: Workload
     headline: tuple[Headline, ...]
     slope: Reading | None
-    """Prefill between this prompt length and the next shorter one."""
+    """The prefill speed between this prompt length and the next shorter one."""
     further: tuple[Headline, ...]
     warning: str | None
     left_out: tuple[str, ...]
 
 
 def point_results(results: Sequence[MetricResult], samples: Sequence[Sample]) -> list[PointResult]:
-    """One for each workload, in the order measured."""
+    """Returns the results of each workload, in the order measured."""
     by_point: dict[Workload, list[MetricResult]] = {}
     for result in results:
         by_point.setdefault(result.point, []).append(result)
@@ -71,7 +71,7 @@ def point_results(results: Sequence[MetricResult], samples: Sequence[Sample]) ->
 
 
 def _point_result(point: Workload, results: Sequence[MetricResult], samples: Sequence[Sample]) -> PointResult:
-    """`results` and `samples` of this workload."""
+    """Returns the results of one workload; `results` and `samples` are of this workload."""
     headline = [_headline(key, results) for key in HEADLINE_METRICS]
     cached = [result for result in results if result.metric == "ttft_reused_ms" and result.value is not None]
     if cached:  # what such a suite is played for stands beside the fresh TTFT
@@ -126,7 +126,7 @@ def _source(result: MetricResult) -> str:
 
 
 def _interval(result: MetricResult) -> str:
-    """With how many samples it is of."""
+    """Returns the interval in words, with the number of samples."""
     if result.value is None:
         return ""
     if result.low is not None and result.high is not None:
@@ -177,7 +177,7 @@ class SampleLine:
     sample: Sample
     is_usable: bool
     headline: tuple[tuple[str, str], ...]
-    """Of each headline metric the value as text, and why there is none (else empty)."""
+    """For each headline metric its value as text, and why there is none (else empty)."""
 
 
 def sample_lines(samples: Sequence[Sample]) -> list[SampleLine]:
