@@ -290,7 +290,7 @@ def _read_file(path: Path, budget: Budget) -> Header:
 
 
 def _parse(path: Path, file: BinaryIO, size: int, budget: Budget) -> Header:
-    start = file.read(8) if size else b""  # files that the system makes up have no size, and reading one may wait
+    start = file.read(8) if size else b""  # virtual files of the system have no size, and reading one may block
     if not is_gguf(start):
         raise GGUFFormatError(_("it does not begin with the letters GGUF"))
     if len(start) < 8:

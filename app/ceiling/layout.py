@@ -63,7 +63,7 @@ class Layout:
         needed, placed = needed_bytes(geometry, step), self.placed(geometry)
         on_cards, overhead = float(needed), OVERHEAD
         if outside := placed.held_bytes(geometry, sequence_bytes(step)):
-            # somebody chose these settings, so only what surely cannot be is refused; look-up tables are not on cards
+            # a person chose these settings, so only an impossible split is refused; look-up tables are not on cards
             on_cards, overhead = needed - outside - geometry.weights.unread.n_bytes, 0.0
         parts = zip(self.card_shares(), capacities, strict=True)
         if all((1 + overhead) * on_cards * share <= (capacity or 0) for share, capacity in parts):

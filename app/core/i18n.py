@@ -70,7 +70,7 @@ def _preferences(header: str) -> Iterator[tuple[float, str]]:
         name, _, weight = part.partition(";")
         try:
             yield float(weight.strip().removeprefix("q=") or 1), name.strip().lower()
-        except ValueError:  # a weight that is no number: that part counts for nothing
+        except ValueError:  # a weight that is not a number: the part is ignored
             continue
 
 
@@ -82,7 +82,7 @@ def _supported(name: str) -> str | None:
 
 @cache
 def _catalogue(tag: str) -> "GNUTranslations":
-    from gettext import translation  # with the first page in another language
+    from gettext import translation  # imported with the first page in another language
 
     return translation(DOMAIN, CATALOGUES, [tag.replace("-", "_")])
 
@@ -307,7 +307,7 @@ def loads(text: str | bytes) -> Any:
 
 def stored_text(text: str) -> str:
     """Returns a text as a text column stores it: a message as JSON, any other text unchanged."""
-    if not isinstance(text, Text) and text.startswith(_MESSAGE_START):  # somebody's words that look like a message
+    if not isinstance(text, Text) and text.startswith(_MESSAGE_START):  # a person's words that look like a message
         text = Text(text, "{text}", {"text": text})
     packed_text = packed(text)
     return packed_text if isinstance(packed_text, str) else json.dumps(packed_text, ensure_ascii=False)
@@ -364,7 +364,7 @@ def _localized_text(id: str, params: Mapping[str, Any], plural: str | None) -> T
             text = _counted(id, plural, params)
         else:
             text = gettext(id).format(**params) if params else gettext(id)
-    except (LookupError, TypeError, ValueError):  # of another version, or of somebody's own making
+    except (LookupError, TypeError, ValueError):  # from another version, or handmade
         text = id
     return Text(text, id, params, plural)
 

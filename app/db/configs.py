@@ -91,7 +91,7 @@ def _learn(session: Session, config: Config, snapshot: Snapshot, geometry: Mappi
 
 
 def _model(session: Session, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> Model:
-    with use(ENGLISH):  # whoever reads it, it is the same geometry
+    with use(ENGLISH):  # the same geometry, whichever source it came from
         digest = hashlib.sha256(json.dumps(localized(geometry), sort_keys=True).encode()).hexdigest()
     quantization = snapshot.quantization or ""
     model = session.exec(
@@ -269,7 +269,7 @@ def split_models(session: Session, server_id: int | None = None) -> int:
         unnamed = unnamed.where(Config.server_id == server_id)
     asked = col(Run.plan)["model"].as_string()
     query = select(col(Run.config_id), asked).where(col(Run.config_id).in_(unnamed)).distinct()
-    # where nobody asked for an id, the server had one model as far as anybody knows
+    # no run requested an id: the server is taken to have had one model
     config_ids = {config_id for config_id, identifier in session.exec(query) if config_id and _is_full(identifier)}
     moved = 0
     for config_id in sorted(config_ids):
@@ -288,7 +288,7 @@ def _split(session: Session, config_id: int, ids: dict[int, str | None]) -> int:
     config = session.get_one(Config, config_id)
     model = config.model
     frozen = snapshot_of(config, model)
-    # the model with the most runs keeps the configuration, unless some of its runs may be of another one
+    # the model with the most runs keeps the configuration, unless some of its runs may be of another model
     *_leaving, most = ordered = sorted(counts, key=lambda identifier: (counts[identifier], identifier))
     moved = 0
     for identifier in ordered:

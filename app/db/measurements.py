@@ -28,7 +28,7 @@ def outdated(session: Session, limit: int, before: int | None = None) -> Sequenc
     run_id = col(Run.id)
     is_sampled = exists().where(col(SampleRow.run_id) == run_id)
     digest, current = col(Run.metrics_digest), derivation_digest()
-    # not `!=`, for which no index is of use; by itself, or SQLite would walk through all runs in the order asked for
+    # not `!=`, which uses no index; a query of its own, or SQLite would scan all runs in the requested order
     others = select(run_id).where(or_(digest.is_(None), digest < current, digest > current)).correlate(None)
     query = select(run_id).where(run_id.in_(others), col(Run.status).in_(ENDED_STATES), is_sampled)
     if before is not None:

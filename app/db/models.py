@@ -75,7 +75,7 @@ def best_geometry(model: Model, stated: StatedGeometry | None) -> KnownGeometry 
 def _geometry(document: Mapping[str, object]) -> Geometry | None:
     try:
         return Geometry.from_json(document)
-    except BadInput:  # of another version: the next run reads the file anew
+    except BadInput:  # from another version: the next run reads the file again
         return None
 
 

@@ -27,7 +27,7 @@ class ShareListing(NamedTuple):
 
 def add_share(session: Session, kind: str, title: str, snapshot: Mapping[str, Any], schema_version: int) -> Share:
     """Store a share under a slug that cannot be guessed."""
-    slug = secrets.token_hex(SLUG_BYTES)  # no - or _, which programs leave out of a link they find at its end
+    slug = secrets.token_hex(SLUG_BYTES)  # no - or _: programs that find a link in a text leave them out at its end
     share = Share(slug=slug, kind=kind, title=title, snapshot=dict(snapshot), schema_version=schema_version)
     session.add(share)
     session.flush()

@@ -59,7 +59,7 @@ def save_suite(session: Session, title: str, definition: Mapping[str, Any], key:
     same = session.exec(select(SuiteRow).where(SuiteRow.sha256 == made.sha256)).first()
     if same is not None and same.key != key:
         raise BadInput(_("The suite {title!r} has this very prompt and length already.", title=same.title))
-    if same is not None:  # an identity that was there before is current again; its runs stay its runs
+    if same is not None:  # an earlier version is current again, with its earlier runs
         same.title, same.definition, same.archived_at = title, _definition(made), None
         same.version = same.version if same.version == newest else newest + 1
         session.add(same)

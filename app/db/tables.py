@@ -76,7 +76,7 @@ class BandwidthProbe(SQLModel, table=True):
     __tablename__ = "bandwidth_probe"
     __table_args__ = (
         CheckConstraint("status IN ('running','done','failed')", name="status"),
-        # as of runs: one at a time, whoever starts a second one
+        # as for runs: one at a time, whichever process starts a second one
         Index(
             "uq_bandwidth_probe_machine_running",
             "machine_id",
@@ -225,7 +225,7 @@ class Run(SQLModel, table=True):
     __table_args__ = (
         CheckConstraint("status IN ('queued','running','done','failed','cancelled','interrupted')", name="status"),
         CheckConstraint("source IN ('live','import')", name="source"),
-        # one running run per machine, whoever tries to start a second one
+        # one running run per machine, whichever process starts a second one
         Index(
             "uq_run_machine_running",
             "machine_id",
@@ -236,7 +236,7 @@ class Run(SQLModel, table=True):
         Index("ix_run_status_queued_at", "status", "queued_at"),
         Index("ix_run_config_id_started_at", "config_id", "started_at"),
         Index("ix_run_queued_at_id", "queued_at", "id"),
-        # all that says which runs count and which are the newest of each configuration and suite
+        # the columns that select which runs count and the newest of each configuration and suite
         Index("ix_run_status_series", "status", "config_id", "suite_key", "started_at", "id", "hidden_at"),
     )
 

@@ -26,7 +26,7 @@ MIB = 1 << 20
 DEFAULT_BUFFER_BYTES = 1024 * MIB
 RELIABLE_BUFFER_BYTES = 512 * MIB
 MIN_BUFFER_BYTES = 64 * MIB  # of a machine with little memory, where its cache is small enough
-MIN_CACHE_MULTIPLE = 4  # a buffer of so many last-level caches is not read from them
+MIN_CACHE_MULTIPLE = 4  # a buffer of this many last-level caches is not read from them
 COLUMNS = 4096  # the vector stays in the first-level cache
 CHUNK_ROWS = 1024  # 16 MiB between two looks at the clock
 SAMPLE_S = 0.1
@@ -35,7 +35,7 @@ FINAL_SAMPLES = 10
 PLATEAU_RATIO = 1.15
 STABLE_SHARE = 0.85
 IDLE_S = 0.5
-MAX_BUSY_CORES = 0.25  # busy with something else, from which on it is said
+MAX_BUSY_CORES = 0.25  # the busy share from which on a remark says so
 _BLAS = ("OPENBLAS", "OMP", "MKL", "BLIS", "VECLIB")
 
 ReportPhase = Callable[[str], None]

@@ -20,7 +20,7 @@ from app.hardware.profile import CATALOGUE, Accelerator
 GIB = 1 << 30
 BUILT_IN = Path(__file__).with_name("devices.csv")
 
-# words that tell no two devices apart; the RTX of the TITAN RTX does
+# words that distinguish no devices; the RTX of the TITAN RTX does
 _NOISE = re.compile(
     r"\b(?:nvidia|geforce|tesla|gtx|(?<!titan )rtx|amd|ati|radeon|rx|instinct|intel|arc|apple|graphics|gpu|core"
     r"|generation|radv)(?![a-z])"
@@ -38,7 +38,7 @@ _DRIVER_SUFFIX = re.compile(
     r"\s*\((?:radv|nvk|anv|amd open-source driver|llpc|nvgpu|dg2|bmg|lnl|mtl|arl|ptl|adl|rpl|tgl)\b[^)]*\)$", re.I
 )
 _MEMORY_SIZE = re.compile(r"\b(\d+)\s*(?:gb|gib)\b")
-_MEMORY_TOLERANCE = 0.12  # what a driver keeps for itself, and GB against GiB
+_MEMORY_TOLERANCE = 0.12  # what a driver reserves, and GB against GiB
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def fill_from_catalogue(card: Accelerator, catalogue: Catalogue) -> Accelerator:
     has_bandwidth = card.bandwidth_bytes_per_s is not None
     return replace(
         card,
-        # what a shared-memory chip calls its own is only a slice of the machine's memory
+        # a shared-memory chip reports only the slice of the machine's memory that is reserved for it
         memory_bytes=None if device.kind == "apu" else card.memory_bytes or listed.memory_bytes,
         bandwidth_bytes_per_s=card.bandwidth_bytes_per_s if has_bandwidth else listed.bandwidth_bytes_per_s,
         compute_flops_per_s=card.compute_flops_per_s or listed.compute_flops_per_s,

@@ -84,7 +84,7 @@ def foreign_load(before: CpuTimes, after: CpuTimes) -> ForeignLoad | None:
     if elapsed_s <= 0 or before.roots - after.roots or (ended and not psutil.LINUX):
         return None
     appeared = after.roots - before.roots
-    if appeared:  # it was at work before, for nobody knows how long
+    if appeared:  # it had been running for an unknown time before
         return None
     own_s = sum(after.by_process.values()) - sum(before.by_process.values())
     share = (after.busy_s - before.busy_s - own_s) / elapsed_s

@@ -124,10 +124,10 @@ def _module(
     name = slot.get(kind, "").upper()
     bits = _number(slot.get(width))
     if bits is None and name.startswith("DDR"):
-        bits = CHANNEL_BITS  # a module is 64 bits wide; only soldered memory comes in other widths
+        bits = CHANNEL_BITS  # a module is 64 bits wide; only soldered memory has other widths
     return MemoryModule(
         kind=name if name in DATA_RATES_MT_PER_S else "",
-        # older dmidecode writes MHz behind what is MT/s
+        # older versions of dmidecode label MT/s as MHz
         data_rate_mt_per_s=_number(slot.get(rate)) or _number(slot.get(rated)),
         data_bits=int(bits) if bits else None,
         locator=slot.get(locator, ""),
@@ -157,7 +157,7 @@ def caches_from_sysfs(cpus: Path) -> int | None:
             kind, level, size, cores = (
                 (folder / name).read_text().strip() for name in ("type", "level", "size", "shared_cpu_list")
             )
-        except OSError:  # a cache that tells less is left out
+        except OSError:  # a cache with fewer attributes is left out
             continue
         match = re.fullmatch(r"(\d+)([KMG]?)", size)
         if kind != "Instruction" and match and level.isdigit():

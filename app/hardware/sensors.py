@@ -58,7 +58,7 @@ def find_sources() -> list[SensorSource]:
     processor already."""
     sources: list[SensorSource] = []
     for find in (system_sources, gpu_sources):
-        with suppress(Exception):  # drivers fail in many ways: what cannot be looked for is absent
+        with suppress(Exception):  # drivers fail in many ways: a source that cannot be searched for is absent
             sources += find()
     return sources
 
@@ -67,7 +67,7 @@ def read_sensors(sources: Sequence[SensorSource]) -> SensorReading:
     """Reads every source once, without implausible values."""
     readings = SensorValues()
     for source in sources:
-        with suppress(Exception):  # drivers fail in many ways: what fails is absent, and takes no other with it
+        with suppress(Exception):  # drivers fail in many ways: a failed source is absent, and the others go on
             source(readings)
     plausible = {name: value for name, value in readings.values.items() if _is_plausible(name, value)}
     return SensorReading(time.time(), plausible, tuple(dict.fromkeys(readings.throttles)))
@@ -83,7 +83,7 @@ def _is_plausible(name: str, value: float) -> bool:
 
 def system_sources() -> list[SensorSource]:
     """Load, memory, swap, and the power of the processors."""
-    psutil.cpu_percent()  # the first answer is of no interval
+    psutil.cpu_percent()  # the first answer covers no interval
     return [_cpu_load, _memory, _swap, *rapl_sources()]
 
 
@@ -121,7 +121,7 @@ class EnergyCounter:
         used_uj = now_uj - last_uj
         if used_uj < 0 and self._range_uj:
             used_uj += self._range_uj
-        if now_s > last_s and used_uj >= 0:  # less than before: its driver was loaded anew
+        if now_s > last_s and used_uj >= 0:  # less than before: its driver was reloaded
             power_w = used_uj / 1e6 / (now_s - last_s)
             readings.values[self._name] = readings.values.get(self._name, 0.0) + power_w
 
@@ -207,7 +207,7 @@ def nvml_source(nvml: Any, index: int) -> SensorSource:
         for name, query in queries.items():
             with suppress(nvml.NVMLError):  # this GPU does not report that
                 readings.values[f"gpu{index}.{name}"] = float(query())
-        with suppress(nvml.NVMLError):  # nor does every GPU report why it is held back
+        with suppress(nvml.NVMLError):  # not every GPU reports why it is throttled
             reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
             readings.throttles += [f"gpu{index}: {reason}" for bit, reason in NVML_THROTTLES.items() if reasons & bit]
 
@@ -245,7 +245,7 @@ def amd_source(folder: Path, index: int) -> SensorSource:
             for name, (patterns, factor) in files.items()
             for number in _first_number(folder, patterns)
         }
-        if is_apu:  # its processor draws the same power, and most of its memory is not its own
+        if is_apu:  # its processor reports the same power, and shares most of its memory
             if (power_w := values.pop("power_w", None)) is not None:
                 readings.values.setdefault("cpu_power_w", power_w)
             shared_bytes = sum(_first_number(folder, ("mem_info_gtt_used",)))
@@ -289,7 +289,7 @@ def _throttle_status(metrics: bytes) -> int:
 def _is_apu(folder: Path) -> bool:
     if metrics := _read_gpu_metrics(folder):
         return metrics[2] in APU_REVISIONS
-    return not any(folder.glob("hwmon/hwmon*/power1_cap"))  # what has a power limit of its own is a card
+    return not any(folder.glob("hwmon/hwmon*/power1_cap"))  # only a card has a power limit of its own
 
 
 def intel_sources(folder: Path, index: int) -> Iterator[SensorSource]:

@@ -299,7 +299,7 @@ class ConfigFreezer:
         try:
             is_believed = STATED_ENGINE in self._active.server.capabilities
             info = engines.probe(self._client, self._engine.key, is_believed=is_believed)
-        except ServerError:  # it has broken down since, which its run says
+        except ServerError:  # it has failed since, which the run reports
             return
         model = info.model(self._model.id)
         if model is None or model.id != self._model.id:

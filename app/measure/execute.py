@@ -110,7 +110,7 @@ def _measure(active: ActiveRun) -> str | None:
             is_complete = True
         finally:
             freezer.freeze()
-            # of a round that was broken off the server has counted what nobody here has seen
+            # the server has counted a cancelled round whose answers were not read
             after = read_counters(engine, client) if is_complete else None
             notes = () if active.stop.requested else _notes_after_run(job)
             metrics = [*_counter_metrics(active, engine, model, before, after), *load_metrics(active.load_readings)]
@@ -245,7 +245,7 @@ def _notes_after_run(job: Job) -> Sequence[str]:
     fits."""
     try:
         info = job.engine.detect(job.client)
-    except ServerError:  # it has broken down since, which its run says
+    except ServerError:  # it has failed since, which the run reports
         return ()
     if info is None:
         return ()

@@ -44,7 +44,7 @@ def notify_run_ended(database: Database, settings: Settings, public_id: str) -> 
             log.warning("run %s: %s", public_id, problem)
             with database.write() as session:
                 runs.add_warning(session, public_id, problem)
-    except Exception:  # a run does not fail because nobody was told
+    except Exception:  # a failed notification fails no run
         log.exception("run %s: nobody could be notified", public_id)
 
 

@@ -60,7 +60,7 @@ def run_suite(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | Time
         for index in range(job.suite.rounds):
             stop.check()
             is_busy = yield from wait_until_idle(job.engine, job.client, limits, stop)
-            if is_busy:  # waited long enough once: the samples say that the server was busy
+            if is_busy:  # it has waited long enough once: the samples are flagged as busy
                 limits = replace(limits, busy_timeout_s=0)
             if job.busy_check is not None:
                 job.busy_check.measure_between(stop)
@@ -214,7 +214,7 @@ def run_concurrent_requests(
 
         def play(stream: int) -> Trace | _FailedRequest:
             try:
-                with suppress(ServerError):  # its answer says what is wrong, and the other streams' answers are kept
+                with suppress(ServerError):  # its answer holds the error, and the other streams' answers are kept
                     engine.health(clients[stream])  # connects: that time belongs to no TTFT
             finally:
                 start.wait()

@@ -102,7 +102,7 @@ class Runner:
                 run = runs.run(session, public_id)
                 reason = runs.wait_reason(session, run)
             if run.status != "queued":
-                return  # cancelled from elsewhere
+                return  # cancelled by another process
             listen(RunProgress(reason, 0, run.samples_planned))
             try:
                 with stop.on_signals():
@@ -224,7 +224,8 @@ class Runner:
         while True:
             try:
                 self.dispatch()
-                if not is_up_to_date and not self.is_measuring():  # some in each round: the queue goes on meanwhile
+                # a few in each round, so that the queue is not delayed
+                if not is_up_to_date and not self.is_measuring():
                     is_up_to_date = not self.bring_up_to_date()
             except RoofmarkError as error:  # a busy database or a full disk: the next round tries again
                 log.warning("%s", error)

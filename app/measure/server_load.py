@@ -56,7 +56,7 @@ def watch_server_load(
 def _has_load_gauges(engine: Engine, client: ServerClient) -> bool:
     try:
         return bool(engine.load(client))
-    except ServerError:  # what went wrong with the server, its run says
+    except ServerError:  # the run reports the server's error
         return False
 
 
@@ -95,7 +95,7 @@ def main() -> None:
             started_s = time.monotonic()
             try:
                 gauges = engine.load(client)
-            except ServerError:  # it may be back at the next look
+            except ServerError:  # it may answer the next time
                 gauges = {}
             print(json.dumps(asdict(SensorReading(time.time(), gauges))), flush=True)
             if ended.wait(max(INTERVAL_S, REST_RATIO * (time.monotonic() - started_s))):

@@ -232,7 +232,7 @@ def _invalidating_flags(metric: Metric, sample: Sample) -> list[str]:
 def _disqualifications(metric: Metric, sample: Sample) -> list[str]:
     """Returns why the sample cannot count: disqualifying flags, else its status; empty when it can."""
     flags = [key for key in sample.flags if key in FLAGS and FLAGS[key].disqualifies]
-    # a lone stream without an answer is a round of nothing else, of which nothing is known
+    # the round of a lone stream without an answer has no values
     if metric.counts_failures and sample.point.concurrency > 1:
         return [flag for flag in flags if flag not in NO_WHOLE_ANSWER]
     return flags or ([] if is_usable(sample) else [sample.trace.status.value])

@@ -121,7 +121,7 @@ def arrivals_of(trace: Trace) -> Arrivals | None:
         unplaced = min(2 * spread, float(n - unseen - len(token_events)))
     if stated is None:
         tokens[0] += unseen
-    # a first event without text is a single token, and whatever of those behind it was seen, they came after it
+    # a first event without text is a single token: any others came after it
     is_first_single = token_events[0].kind is Kind.HIDDEN
     is_bundled = n - unseen > (1 + SINGLE_SHARE) * len(groups) and not is_first_single
     moments = tuple(Arrival(group[-1].at_ms, count) for group, count in zip(groups, tokens, strict=True))

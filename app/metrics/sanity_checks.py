@@ -170,7 +170,7 @@ def _beside_our_clock(sample: Sample) -> list[tuple[float, float]]:
     if server is None:
         return []
     pairs = [pair for pair in (_prefill(sample), _decode(sample)) if pair is not None]
-    # what came before the first token cannot have lasted longer than the wait for it, but much shorter
+    # the time before the first token is at most the wait for it, and may be much shorter
     before = (server.prompt_ms, server.load_ms, server.queue_ms)
     return pairs + [(ms, first_ms) for ms in before if ms is not None and first_ms and ms > first_ms]
 

@@ -74,7 +74,7 @@ def compare_with_client(
         (metric.value for metric in server_metrics if (metric.name, metric.statistic) == ("requests", "total")), None
     )
     strangers = 0 if requests is None or len(complete) != len(samples) else round(requests) - len(samples)
-    # of the failed ones nobody knows whether the server counted them
+    # it is unknown whether the server counted the failed ones
     are_same = len(complete) == len(samples) or (requests is not None and round(requests) == len(complete))
     sums = {figure.name: figure for figure in stated(samples)}
     pairs = []
@@ -178,7 +178,7 @@ def client_figure(name: str, statistic: str, samples: Sequence[Sample]) -> float
     if statistic == "total":
         return _total(name, samples)
     if name in _OF_PREFILL and any(sample.point.concurrency > 1 for sample in samples):
-        return None  # what the client times of it is then mostly waiting for other streams
+        return None  # the client's time is then mostly waiting for other streams
     if name in _SPEEDS:
         parts = [_SPEEDS[name](sample) for sample in samples]
         known = [part for part in parts if part is not None]

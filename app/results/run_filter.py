@@ -105,7 +105,7 @@ class RunFilter:
                 problems.append(str(error))
         try:
             return cls(**values), problems
-        except BadInput as error:  # days that make sense by themselves
+        except BadInput as error:  # days that are valid by themselves
             return cls(**{name: value for name, value in values.items() if name not in DAYS}), [*problems, str(error)]
 
     @property
@@ -261,7 +261,7 @@ def known_labels(session: Session) -> list[str]:
     labels: set[str] = set()
     for table in (Run, Config):
         label = items(col(table.labels))
-        with_labels = cast(col(table.labels), String) != "[]"  # most have none, and need no look inside
+        with_labels = cast(col(table.labels), String) != "[]"  # most have none, and are skipped
         labels.update(
             session.execute(
                 select(label.c.value).join_from(table, label, true()).where(with_labels).distinct()

@@ -36,6 +36,6 @@ def publish(session: Session, snapshot: Snapshot) -> str:
 def open_share(session: Session, slug: str) -> StoredShare:
     """The share with this slug. Raises NotFound, and Conflict for a snapshot of another version."""
     row = shares.share(session, slug)
-    with use(ENGLISH):  # the title and all forms but the page are, whoever reads them
+    with use(ENGLISH):  # the title and all forms except the page are always in English
         values = localized(row.snapshot)
     return StoredShare(row.slug, Snapshot.from_json(values, row.schema_version), row.created_at)

@@ -61,7 +61,7 @@ def analyze_decode(
     device = placement.equivalent_device(point_ceiling.step)
     other_decodes = [decode for decode in newest_decodes(session, run.machine_id) if decode.config.id != config.id]
     layer_fit, fit_words = _fit(placement, device, point_ceiling, other_decodes)
-    # the time of several streams' rounds holds their prompts, so that nobody can tell where that of a token went
+    # the rounds of several streams include their prompts, so the time of a token cannot be divided
     is_decode = point_ceiling.point.concurrency == 1
     shares = (
         waterfall(point_ceiling.step, device, point_ceiling.steps_per_s, placement.geometry.blocks, layer_fit)

@@ -117,7 +117,7 @@ def aggregate(
     main_runs = 0
     split_exclusions = _split_exclusions(contexts.values(), fields, shown)
     for (group_key, context), exclusion in zip(contexts.items(), split_exclusions, strict=True):
-        rows = observation_set.observations.pop(group_key)  # each row is let go as soon as it is a data point
+        rows = observation_set.observations.pop(group_key)  # each row is freed as soon as it is in a data point
         if is_main_only:
             main_runs += len(rows)  # each is a run of its own
         else:
@@ -282,7 +282,8 @@ def _sorted(data_points: Sequence[DataPoint], x: Field, y: Field, series: Field 
     rank_x = _ranking(x, {data_point.x for data_point in data_points})
     rank_y = _ranking(y, {data_point.y for data_point in data_points})
     ordered = sorted(data_points, key=lambda data_point: data_point.public_id or "")
-    # what counts least comes first: a hundred thousand tuples of all four would be there at once
+    # sorted by the least important key first, since a hundred thousand tuples of all four keys would take too much
+    # memory
     ordered.sort(key=lambda data_point: rank_y(data_point.y))
     ordered.sort(key=lambda data_point: rank_x(data_point.x))
     ordered.sort(key=lambda data_point: rank_series(data_point.series))

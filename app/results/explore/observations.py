@@ -52,7 +52,7 @@ def load_observations(
 
     `is_main_only`: each run at its suite's first workload only, which is always so without a metric.
     """
-    # plain columns in blocks, as in the history: thousands of rows that live on are felt in garbage collection
+    # plain columns in blocks, as in the history: thousands of long-lived rows slow down garbage collection
     where = (*_EXPLORABLE_RUNS, *conditions(run_filter))
     query = _observation_query(metrics, source, is_main_only, with_time)
     rows = session.connection().execute(query.where(*where))

@@ -42,7 +42,7 @@ def _history(
     wide = None if (where, metrics, config_ids) == everything else _history.peek(session, *everything)
     if wide is None:
         return _read(session, _points(metrics).where(NOT_HIDDEN, *filters), metrics), hidden
-    # a choice on an open history: which runs is asked in a fraction of the time that their measurements take
+    # a choice on an open history: selecting the runs takes a fraction of the time that their measurements take
     chosen = session.exec(select(Run.public_id).where(*DONE, NOT_HIDDEN, *filters))
     return wide[0].take(wide[0].with_public_ids(chosen)), hidden
 
@@ -70,7 +70,7 @@ def _points(metrics: Sequence[str]) -> Any:
     query: Any = (
         select(  # type: ignore[call-overload]  # typed for at most four columns
             Run.public_id,
-            type_coerce(Run.started_at, String),  # as it is stored: texts become moments faster all together
+            type_coerce(Run.started_at, String),  # as stored: converting all texts to times at once is faster
             Run.config_id,
             Run.server_id,
             Run.suite_sha256,
@@ -94,6 +94,6 @@ def _points(metrics: Sequence[str]) -> Any:
 def _read(session: Session, query: Any, metrics: Sequence[str]) -> "HistoryTable":
     from app.results.history.table import HistoryTable  # loads numpy: not at start
 
-    session.flush()  # which a connection does not do by itself
+    session.flush()  # a connection does not do this by itself
     rows = session.connection().execute(query)
     return HistoryTable.of_rows(rows.partitions(1000), 3 * len(metrics))

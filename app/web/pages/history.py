@@ -180,7 +180,7 @@ def show_history(
         values=filterable_values(config_by_id, engine_titles()),
         is_filtered=bool(request.query_params),
     )
-    if not error:  # the address of what is shown, for whom scripts do the choosing
+    if not error:  # the address of the current view, for readers whose choices are made by scripts
         response.headers["hx-push-url"] = f"{path_for(request, 'history')}?{view.query}"
     return response
 

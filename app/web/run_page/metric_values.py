@@ -74,7 +74,7 @@ def _point_result(point: Workload, results: Sequence[MetricResult], samples: Seq
     """Returns the results of one workload; `results` and `samples` are of this workload."""
     headline = [_headline(key, results) for key in HEADLINE_METRICS]
     cached = [result for result in results if result.metric == "ttft_reused_ms" and result.value is not None]
-    if cached:  # what such a suite is played for stands beside the fresh TTFT
+    if cached:  # the purpose of such a suite is shown beside the fresh TTFT
         readings = (replace(_reading(result), source=_("Prompt cached")) for result in cached)
         headline[0] = replace(headline[0], others=(*headline[0].others, *readings))
     measured = {result.metric for result in results}

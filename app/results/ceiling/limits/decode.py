@@ -52,7 +52,7 @@ def rules(evidence: Evidence) -> Iterator[Limit]:
         *_stalls(evidence),
         *_rejected_drafts(evidence.ceiling),
     ]
-    if not is_usual:  # what reaches what such hardware usually does was not held back by much
+    if not is_usual:  # a result that is usual for its hardware was not held back by much
         findings += throttled_gpu(evidence, "Decode", sensors.decode_span_ms)
     yield from findings
     yield from _kv_cache(evidence)

@@ -291,7 +291,7 @@ def _prompt(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
     remedy = _("Send shorter prompts, or begin them alike so that the prompt cache helps.")
     share = usual = ""
     ceiling = evidence.ceiling
-    # the speed is of all samples, so it goes with the times of all alone
+    # the speed is over all samples, so only times over all of them belong to it
     if (
         ceiling is not None
         and ceiling.prefill is not None
