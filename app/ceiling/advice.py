@@ -64,7 +64,7 @@ def fit(first: Observation, second: Observation, device: Device) -> Fit | str:
     per_byte = (first.seconds * second.layers - second.seconds * first.layers) / determinant
     layer_s = (first.n_bytes * second.seconds - second.n_bytes * first.seconds) / determinant
     if per_byte <= 0:
-        return _("the run that read more was not slower, so the two runs do not differ by their bytes")
+        return _("the run that read more bytes was not slower, so the bytes do not explain the difference")
     notes = []
     bandwidth = 1 / per_byte
     if bandwidth > device.bandwidth_bytes_per_s:
@@ -112,9 +112,9 @@ def waterfall(
         shares.append(reading("state", 2 * step.batch * step.state_bytes, _("recurrent state, read and written")))
     if fitted is not None and layers and fitted.layer_s > 0:
         words = _(
-            "fixed cost: {layers} layers x {each} µs, from two runs",
+            "fixed cost: {layers} layers x {layer_us} µs, from two runs",
             layers=layers,
-            each=format_number(fitted.layer_s * 1e6),
+            layer_us=format_number(fitted.layer_s * 1e6),
         )
         shares.append(TimeShare("layers", layers * fitted.layer_s * 1000, words))
     loss = 1000 * step.batch / tokens_per_s - sum(share.ms for share in shares)

@@ -168,7 +168,7 @@ class Drafting:
     def __post_init__(self) -> None:
         if self.drafted < 1 or not 0 <= self.accepted <= self.drafted:
             raise BadInput(
-                _("Accepted tokens must be between none and the drafted ones, of which there is at least one.")
+                _("The accepted tokens must be between 0 and the drafted tokens, of which there is at least one.")
             )
 
 

@@ -19,7 +19,9 @@ STATE_BYTES = 4
 SHARED_KV = N_("layers that use another layer's KV cache are counted as reading nothing more")
 MLA = N_("MLA: the KV cache holds one latent and one rope part for each token")
 CHUNKED = N_("chunked attention counts a whole chunk once one is full; right after a chunk begins, fewer are read")
-NO_ACCOUNT = N_("an older Roofmark read the model's file and kept no account of keys that it did not understand")
+NO_ACCOUNT = N_(
+    "an older version of Roofmark read the model's file and did not record the keys that it did not understand"
+)
 
 
 class Source(StrEnum):
@@ -151,7 +153,7 @@ class Geometry:
         if self.weights is not None:
             read_part = self.weights.dense + self.weights.head + self.weights.routed.scaled(self.expert_share)
             if not read_part.n_bytes or not self.params_active:
-                raise BadInput(_("A token reads none of its weights, so this describes no whole language model."))
+                raise BadInput(_("A token reads none of the weights, so this is not a complete language model."))
 
     @property
     def doubt(self) -> str:
@@ -159,10 +161,10 @@ class Geometry:
         if self.certainty is Certainty.BOUND:
             return ""
         if not self.not_understood:
-            return _("an estimate, no bound: the figures that it is made of are not exact")
+            return _("an estimate, not a bound: the figures that it is computed from are not exact")
         more = " …" if len(self.not_understood) > SHOWN_KEYS else ""
         keys = ", ".join(self.not_understood[:SHOWN_KEYS]) + more
-        return _("an estimate, no bound: Roofmark does not understand {keys}", keys=keys)
+        return _("an estimate, not a bound: Roofmark does not understand {keys}", keys=keys)
 
     @property
     def expert_share(self) -> float:
@@ -206,7 +208,7 @@ class Geometry:
             fields["not_understood"] = tuple(fields.get("not_understood", ()))
             return cls(**fields)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise BadInput(_("This is not the geometry of a model as Roofmark writes it.")) from error
+            raise BadInput(_("This is not a model geometry that Roofmark has written.")) from error
 
 
 def printable(text: str) -> str:
@@ -231,7 +233,8 @@ def from_parameter_counts(params_total: float, params_active: float, bits: float
         attention=None,
         assumptions=(
             _(
-                "parameter counts and {bits:g} bits per weight were typed by hand, so looked-up tables count too",
+                "parameter counts and {bits:g} bits per weight were entered by hand, so tables that are only looked "
+                "up count too",
                 bits=bits,
             ),
             _("layers are unknown, so KV cache and attention are left out"),

@@ -62,9 +62,9 @@ def geometry(header: Header, source: Source) -> Geometry:
     weights = _weights(header.tensors, predictors, blocks) if header.tensors else None
     total, used = keys.number("expert_count"), keys.number("expert_used_count")
     if weights and weights.routed.n_bytes and not total:
-        raise BadInput(_("there are routed experts, but not how many."))
+        raise BadInput(_("it has routed experts, but does not state how many."))
     if used > total:
-        raise BadInput(_("a token is said to use {used} of {total} experts.", used=used, total=total))
+        raise BadInput(_("it states that a token uses {used} of {total} experts.", used=used, total=total))
     no_weights_reason = (
         missing_parts(keys, by_block, own_blocks, {tensor.name for tensor in header.tensors}) if header.tensors else ""
     )

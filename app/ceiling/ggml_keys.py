@@ -64,7 +64,7 @@ class Keys:
     def blocks(self) -> int:
         """`block_count`. Raises BadInput where it makes no sense."""
         if not 0 < (blocks := self.number("block_count")) <= MAX_BLOCKS:
-            raise BadInput(_("{blocks} blocks make no language model.", blocks=blocks))
+            raise BadInput(_("a language model cannot have {blocks} blocks.", blocks=blocks))
         return blocks
 
     def get(self, key: str) -> Any:
@@ -119,5 +119,5 @@ class Keys:
 
     def _checked(self, key: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 40:
-            raise BadInput(_("{name} is {value!r}, which is no count.", name=key, value=printable(str(value))))
+            raise BadInput(_("{name} is {value!r}, which is not a count.", name=key, value=printable(str(value))))
         return value

@@ -91,7 +91,7 @@ class Cursor:
         """Loads the next `count` bytes into the chunk."""
         position = self.position
         if count > self._size - position:
-            raise GGUFFormatError(_("it is cut short, or a length in it is a lie"))
+            raise GGUFFormatError(_("it is cut short, or a length in it is wrong"))
         self._file.seek(position)
         chunk = self._file.read(max(count, self._read_next))
         self._read_next = min(4 * self._read_next, LARGEST_CHUNK)
@@ -111,7 +111,7 @@ class Cursor:
     def skip(self, count: int) -> None:
         """Goes past the next `count` bytes without reading them."""
         if count > self._size - self.position:
-            raise GGUFFormatError(_("it is cut short, or a length in it is a lie"))
+            raise GGUFFormatError(_("it is cut short, or a length in it is wrong"))
         self._offset += count
 
     def number(self, code: str) -> Any:
@@ -178,7 +178,7 @@ class Cursor:
                 count -= 1
             self._offset = offset
             if self.position > self._size:
-                raise GGUFFormatError(_("it is cut short, or a length in it is a lie"))
+                raise GGUFFormatError(_("it is cut short, or a length in it is wrong"))
 
 
 MAGIC = b"GGUF"
@@ -273,7 +273,7 @@ def _shards(path: Path, count: int) -> list[Path]:
 def _read_shard(path: Path, index: int, count: int, budget: Budget) -> Header:
     header = _read_file(path, budget)
     if (header.metadata.get("split.no"), header.metadata.get("split.count")) != (index, count):
-        raise BadInput(_("{name} says of itself that it is another shard than its name says.", name=path.name))
+        raise BadInput(_("{name} states another shard number inside than in its name.", name=path.name))
     return header
 
 
@@ -286,7 +286,7 @@ def _read_file(path: Path, budget: Budget) -> Header:
     except OSError as error:
         raise BadInput(_("{name} cannot be read: {why}.", name=path.name, why=_(str(error.strerror)))) from error
     except GGUFFormatError as error:
-        raise BadInput(_("{name} is not a sound GGUF file: {error}.", name=path.name, error=error)) from error
+        raise BadInput(_("{name} is not a valid GGUF file: {error}.", name=path.name, error=error)) from error
 
 
 def _parse(path: Path, file: BinaryIO, size: int, budget: Budget) -> Header:
@@ -306,7 +306,7 @@ def _parse(path: Path, file: BinaryIO, size: int, budget: Budget) -> Header:
     for _key in range(key_count):
         key = cursor.name()
         if key in metadata:
-            raise GGUFFormatError(_("the key {key!r} is there twice", key=key))
+            raise GGUFFormatError(_("it has the key {key!r} twice", key=key))
         metadata[key] = cursor.value(cursor.number("I"))
     placed = [_tensor(cursor) for _place in range(tensor_count)]
     data_bytes = size - _aligned(cursor.position, metadata)
@@ -383,4 +383,4 @@ def _check_places(placed: list[tuple[Tensor, int]], data_bytes: int) -> None:
 
 def _refuse_twins(path: Path, tensors: tuple[Tensor, ...]) -> None:
     if len({tensor.name for tensor in tensors}) != len(tensors):
-        raise BadInput(_("{name} is not a sound GGUF file: a tensor is there twice.", name=path.name))
+        raise BadInput(_("{name} is not a valid GGUF file: it has a tensor twice.", name=path.name))

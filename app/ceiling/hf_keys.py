@@ -109,7 +109,7 @@ class HfConfig:
             if isinstance(value, list):
                 value = str(value)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 32:
-            raise BadInput(_("{name} is {value!r}, which is no count.", name=name, value=str(value)[:60]))
+            raise BadInput(_("{name} is {value!r}, which is not a count.", name=name, value=str(value)[:60]))
         return value
 
     def list_of(self, *names: str) -> list[Any] | None:
@@ -155,7 +155,7 @@ class HfConfig:
         named = len(kinds) if kinds else None
         blocks = self.count(*BLOCKS, default=named)
         if not 0 < blocks <= MAX_BLOCKS:
-            raise BadInput(_("{blocks:,} layers make no language model.", blocks=blocks))
+            raise BadInput(_("A language model cannot have {blocks:,} layers.", blocks=blocks))
         return blocks
 
     @property

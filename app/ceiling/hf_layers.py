@@ -84,7 +84,7 @@ def layers(config: HfConfig) -> tuple[list[Layer], list[str]]:
     if isinstance(pattern, str):
         letters = pattern.replace("|", "")
         if not set(letters) <= set(HYBRID_LETTERS) or len(letters) != blocks:
-            raise BadInput(_("Its layer pattern does not name {blocks} layers that Roofmark knows.", blocks=blocks))
+            raise BadInput(_("Its layer pattern does not describe {blocks} layers of known kinds.", blocks=blocks))
         return [HYBRID_LETTERS[letter] for letter in letters], []
     mixers, is_unknown_pattern, assumptions = _mixers(config, blocks, names)
     shares = _shares_kv(config, blocks)
@@ -128,7 +128,7 @@ def _cycled(names: list[Any], blocks: int, config: HfConfig) -> list[Any]:
     if config.is_of("recurrent_gemma") and len(names) < blocks:
         return [names[index % len(names)] for index in range(blocks)]
     raise BadInput(
-        _("It names the kinds of {count} layers, but does not name {blocks}.", count=len(names), blocks=blocks)
+        _("It lists the kinds of {count} layers, but not those of {blocks}.", count=len(names), blocks=blocks)
     )
 
 

@@ -86,7 +86,7 @@ def bits_by_role(document: Mapping[str, Any], bits: float | None) -> Bits:
     inner = language_part(document)
     dtype = str(inner.get("torch_dtype") or inner.get("dtype") or "").removeprefix("torch.")
     plain = DTYPE_BITS.get(dtype, 16.0)
-    sentence = _("{bits:g} bits per weight, taken for granted", bits=plain)
+    sentence = _("{bits:g} bits per weight, assumed", bits=plain)
     if dtype in DTYPE_BITS:
         sentence = _("{bits:g} bits per weight, from its type {type}", bits=plain, type=dtype)
     for key in QUANTIZATION_KEYS:

@@ -114,7 +114,12 @@ class Layout:
             )
         )
         if _is_only_totals(geometry):
-            words.append(_("which weights are experts is unknown, so what a token reads is taken as spread evenly"))
+            words.append(
+                _(
+                    "which weights are experts is unknown, so the bytes that a token reads are assumed to be "
+                    "spread evenly"
+                )
+            )
         ram_bytes = self.ram.capacity_bytes if self.ram else None
         cards = sum(card.capacity_bytes or 0 for card in self.cards)
         if ram_bytes is not None and needed_bytes(geometry, step) > ram_bytes + cards:

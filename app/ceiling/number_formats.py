@@ -119,7 +119,7 @@ class KvTypes:
             if not 0 < len(name) <= LONGEST_TYPE or not name.isascii() or not name.isprintable():
                 raise BadInput(
                     _(
-                        "{name!r} is no KV cache type; usual are {examples}.",
+                        "{name!r} is not a KV cache type; common ones are {examples}.",
                         name=name[:LONGEST_TYPE],
                         examples=", ".join(usual for usual in KV_BITS if usual != UNKNOWN),
                     )

@@ -120,9 +120,7 @@ def in_ram(geometry: Geometry, offload: Offload) -> InRam:
         left = 1 - offload.gpu_share
         if left:
             percent = round(100 * offload.gpu_share)
-            sentences.append(
-                _("{percent} % of the model are in GPU memory, the rest in system memory", percent=percent)
-            )
+            sentences.append(_("{percent} % of the model is in GPU memory, the rest in system memory", percent=percent))
         return InRam((RamShares(left, left, left, left),), tuple(sentences))
     if not blocks:
         if offload.gpu_layers == 0:

@@ -100,7 +100,7 @@ def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float
 
 def without_ram_bandwidth(sentences: Sequence[str]) -> str:
     """Returns why there is no ceiling: a part of the model is in system memory whose bandwidth is unknown."""
-    reason = _("the bandwidth of system memory is unknown: type it")
+    reason = _("the bandwidth of system memory is unknown: enter it")
     return joined(*sentences, reason, by="; ")
 
 

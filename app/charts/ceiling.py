@@ -227,7 +227,8 @@ def _summary(curve: Sequence[CurvePoint]) -> str:
         )
     else:
         sentence = _(
-            "The ceiling is {empty} tok/s with an empty cache; without what is known of a KV cache it does not fall.",
+            "The ceiling is {empty} tok/s with an empty cache; the size of the KV cache is unknown, so it does not "
+            "fall with context.",
             empty=format_number(first.ceiling_tokens_per_s),
         )
     return joined(sentence, _("Dashed: the ceiling; shaded: 60 to 85 % of it, the range of most good results."))

@@ -215,12 +215,12 @@ def pauses(comparison: Comparison) -> Figure | None:
         data=traces,
         layout={
             "xaxis": axis(joined(what, "ms", by=", ")),
-            "yaxis": axis(_("Pauses no longer than this, %"), range=[0, 100]),
+            "yaxis": axis(_("Gaps no longer than this, %"), range=[0, 100]),
             "hovermode": "closest",
         },
-        summary=_("{what}, half of all pauses: {middles}. A steep line is an even stream.", what=what, middles=middles),
+        summary=_("{what}, median: {medians}. A steep line means an even stream.", what=what, medians=middles),
         table=Table(
-            (_("Result"), "p50 ms", "p90 ms", "p99 ms", _("longest ms"), _("pauses")),
+            (_("Result"), "p50 ms", "p90 ms", "p99 ms", _("longest ms"), _("gaps")),
             tuple(
                 (
                     f"{subject.letter} · {subject.title}",

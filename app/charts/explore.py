@@ -344,9 +344,9 @@ def notes(result: ExploreResult) -> list[str]:
         (only_value,) = x_values
         sentences.append(
             _(
-                "Every run here has {x} {only}: {remedy}.",
+                "All these runs have {x} {value}: {remedy}.",
                 x=lower_first(result.x.title),
-                only=format_value(only_value),
+                value=format_value(only_value),
                 remedy=result.x.remedy,
             )
         )
@@ -354,7 +354,7 @@ def notes(result: ExploreResult) -> list[str]:
         names = enumerated(lower_first(field.title) for field in result.heterogeneous)
         sentences.append(
             _(
-                "Some marks stand for runs that differ in {names}: a filter, or a series for each, parts them.",
+                "Some marks combine runs that differ in {names}: use a filter or a series to separate them.",
                 names=names,
             )
         )
@@ -365,10 +365,10 @@ def empty_text(result: ExploreResult) -> tuple[str, str]:
     """Returns a heading and a sentence for a chart without data points."""
     if result.matching_runs and result.exclusions:
         return _(
-            "No run here has {y} by {x}",
+            "No run has both {y} and {x}",
             y=lower_first(result.y.title),
             x=lower_first(result.x.title),
         ), result.exclusions[0].text
     if result.view.is_filtered:
-        return _("No finished run matches"), _("Choose less, or measure what you are looking for.")
+        return _("No finished run matches"), _("Remove a filter, or measure what you are looking for.")
     return _("Nothing to explore yet"), _("Every finished run adds to it.")

@@ -26,11 +26,8 @@ SELDOM = frozenset({"swap_used_bytes"})
 """Quantities that are drawn only when they are not zero throughout."""
 ABSENCES = {
     "off": N_("The machine's sensors were not read: the setting is off."),
-    "elsewhere": N_(
-        "Roofmark does not run on the server's machine, as far as it was told, so no sensors were read: they would be "
-        "those of another one."
-    ),
-    "silent": N_("The machine's sensors were not read: the process that reads them said nothing."),
+    "elsewhere": N_("No sensors were read: by its settings, the server is not on the machine that Roofmark runs on."),
+    "silent": N_("The machine's sensors were not read: the process that reads them returned nothing."),
     "short": N_("The samples were too short for the machine's sensors, which are read twice a second."),
 }
 """The reason why there is no figure, by `Run.evidence["no_sensors"]`."""
@@ -56,7 +53,7 @@ def sensors_of(sample: Sample) -> Figure | None:
     ]
     throttles = sample.sensors.get("throttles", [])
     throttle_text = joined(*map(throttle_words, throttles), by=", ")
-    throttle_sentence = _("Held back: {throttles}.", throttles=throttle_text) if throttles else ""
+    throttle_sentence = _("Throttled: {throttles}.", throttles=throttle_text) if throttles else ""
     return Figure(
         data=traces,
         layout={

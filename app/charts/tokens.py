@@ -179,7 +179,7 @@ def gaps(sample: Sample) -> Figure | None:
         "y": [round(gap_times[i], 3) for i in indices],
         "width": 0.75 * len(gap_times) / len(indices),
         "hovertext": [format_number(gap_times[i]) for i in indices],
-        "hovertemplate": hover_template(joined(unit, _(" %{x}, after a pause of %{hovertext} ms"), by="")),
+        "hovertemplate": hover_template(joined(unit, _(" %{x}, after a gap of %{hovertext} ms"), by="")),
         "showlegend": False,
     }
     percentile_text = joined(*(f"p{percent} {format_number(value)} ms" for percent, value in marks), by=", ")
@@ -192,10 +192,10 @@ def gaps(sample: Sample) -> Figure | None:
         data=[trace],
         layout=layout,
         summary=_(
-            "{what} of sample {ordinal}: {said}, longest {longest} ms.",
+            "{what} of sample {ordinal}: {percentiles}, longest {longest} ms.",
             what=what,
             ordinal=sample.ordinal + 1,
-            said=percentile_text,
+            percentiles=percentile_text,
             longest=format_number(max(gap_times)),
         ),
         table=Table((what, "ms"), tuple((name, format_number(value)) for name, value in named), texts=1),

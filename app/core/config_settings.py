@@ -69,7 +69,7 @@ SETTINGS = {
         Setting("threads", "Threads", int, is_always_set=True),
         Setting("flash_attention", "Flash attention", choices=("on", "off", "auto"), is_always_set=True),
         Setting("flags", "Flags", is_in_form=True, hint="further command-line flags of the engine"),
-        Setting("runs_on", "Runs on", hint="where the server hands requests on to"),
+        Setting("runs_on", "Runs on", hint="where the server forwards requests"),
         Setting("model_id", "Model id"),
         Setting("model_file", "Model file"),
         Setting("model_digest", "Digest of the model"),

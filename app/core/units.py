@@ -56,7 +56,7 @@ def spread(
     """
     if value is not None and low is not None and high is not None and 0 < low * WIDE < high:
         ends = _("({low} to {high})", low=format_number(low), high=format_number(high))
-        return ends, _("95 % interval: too lopsided for one ±")
+        return ends, _("95 % interval: too asymmetric for one ±")
     return plus_minus(value, standard_deviation), _("Standard deviation of the samples")
 
 

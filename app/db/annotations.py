@@ -17,7 +17,7 @@ MAX_LABEL_CHARS = 60
 REASONS = (
     N_("Something else was running on the machine."),
     N_("The server was not set up as the configuration says."),
-    N_("It was only a try."),
+    N_("It was only a trial."),
 )
 """Usual reasons for hiding a run, stored as messages; any other sentence does as well, and stays as it is."""
 
@@ -63,7 +63,7 @@ def clean_labels(labels: Iterable[str]) -> list[str]:
                 )
             )
         if "," in label:
-            raise BadInput(_("The label {label!r} holds a comma, which stands between labels.", label=label))
+            raise BadInput(_("The label {label!r} contains a comma, which separates labels.", label=label))
     if len(cleaned) > MAX_LABELS:
         raise BadInput(_("A run has at most {most} labels.", most=MAX_LABELS))
     return cleaned
@@ -74,7 +74,7 @@ def hide(session: Session, public_id: str, reason: str) -> Run:
     without a reason."""
     reason = reason.strip()
     if not reason:
-        raise BadInput(_("Say why the run is hidden: whoever finds it later will ask."))
+        raise BadInput(_("Enter the reason for hiding the run: it is shown with the run."))
     if len(reason) > MAX_REASON_CHARS:
         raise BadInput(_("The reason is longer than {most} characters.", most=MAX_REASON_CHARS))
     run = runs.run(session, public_id)

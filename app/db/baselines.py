@@ -34,7 +34,7 @@ def pin(session: Session, public_id: str) -> Baseline:
         with session.begin_nested():
             session.add(pinned)
     except IntegrityError as error:
-        raise Conflict(_("Another baseline was pinned at this very moment: look again.")) from error
+        raise Conflict(_("Another baseline was pinned at the same time: check which one is pinned now.")) from error
     return pinned
 
 

@@ -203,13 +203,13 @@ class _Versions:
 
 # --- what went wrong, in one sentence --------------------------------------------------------------------------------
 
-_BROKEN = N_("The text holds a broken character that cannot be stored.")
+_BROKEN = N_("The text contains an invalid character that cannot be stored.")
 _NUL = re.compile(r"NUL \(0x00\)|\\u0000 cannot be converted")
-_BUSY = N_("The database is busy: others hold it. Try again in a moment.")
+_BUSY = N_("The database is locked by another process. Try again in a moment.")
 _SENTENCES = (
     (
         r"disk is full|no space left|disk I/O error|quota exceeded",
-        N_("The disk is full or failing: nothing was stored, what was there before is unharmed."),
+        N_("The disk is full or failing: nothing was stored, and earlier data is unharmed."),
     ),
     (r"readonly|read-only", N_("The database is read-only: check who owns the data folder.")),
     (r"locked|too many clients|QueuePool", _BUSY),
@@ -217,8 +217,8 @@ _SENTENCES = (
     (
         r"malformed|not a database",
         N_(
-            "The database file is damaged or is no SQLite file: put the newest file of the `backups` folder in its "
-            "place."
+            "The database file is damaged or is not a SQLite file: replace it with the newest file of the `backups` "
+            "folder."
         ),
     ),
     (
@@ -250,7 +250,7 @@ def translate_db_errors() -> Iterator[None]:
 
 
 def error_message(
-    error: Exception, otherwise: str = N_("The database did not do what was asked; the log says why.")
+    error: Exception, otherwise: str = N_("The database reported an error; the log has the details.")
 ) -> str:
     """Returns what went wrong as a sentence for a person; an unexpected error is logged."""
     cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)

@@ -88,9 +88,9 @@ class KnownDevices:
         if len(candidates) > 1:
             raise BadInput(
                 _(
-                    "{name!r} may be several devices: {fitting}.",
+                    "{name!r} matches several devices: {devices}.",
                     name=name[:60],
-                    fitting=", ".join(candidates[:MOST_NAMED]),
+                    devices=", ".join(candidates[:MOST_NAMED]),
                 )
             )
         suggestions = candidates or [device.name for device in self.catalogue.similar(name)]

@@ -107,8 +107,8 @@ def set_stated_geometry(session: Session, model_id: int, geometry: Geometry, for
     if geometry.weights is None:
         if geometry.experts_total and not geometry.experts_used:
             why = geometry.assumptions[0]
-            raise BadInput(_("That does not tell how many bytes the model reads for a token: {why}.", why=why))
-        raise BadInput(_("That does not tell how many bytes the weights have: say the bits per weight too."))
+            raise BadInput(_("The bytes the model reads per token are still unknown: {why}.", why=why))
+        raise BadInput(_("The size of the weights is still unknown: enter the bits per weight too."))
     model = _row(session, model_id)
     stated = stated_of(session, model) or StatedGeometry(model_name=model.name, quantization=model.quantization)
     geometry = with_totals_checked(geometry, [model.name])
@@ -121,7 +121,7 @@ def clear_stated_geometry(session: Session, model_id: int) -> None:
     """Remove what a person stated of a model. Raises NotFound."""
     stated = stated_of(session, _row(session, model_id))
     if stated is None:
-        raise NotFound(_("Nobody stated the geometry of this model: it may have been taken back already."))
+        raise NotFound(_("No details of this model were entered, or they have been removed already."))
     session.delete(stated)
     session.flush()
 

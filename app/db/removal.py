@@ -119,7 +119,7 @@ def _delete_runs(session: Session, is_deleted: Any, server_ids: list[int | None]
     """Deletes runs; their samples, measurements and baselines are deleted by the database."""
     waiting = _count(session, Run, is_deleted & col(Run.status).not_in(ENDED_STATES))
     if waiting:
-        raise Conflict(_("{runs} of it wait or are being measured: cancel first.", runs=plural(waiting, "run")))
+        raise Conflict(_("It has {runs} waiting or being measured: cancel first.", runs=plural(waiting, "run")))
     orphaned = session.exec(select(Config.id).where(_orphaned_configs(is_deleted, server_ids or []))).all()
     session.exec(delete(Run).where(is_deleted))
     with suppress(IntegrityError), session.begin_nested():  # a run that has just begun may hold one: then it stays

@@ -45,7 +45,7 @@ def share(session: Session, slug: str) -> Share:
     """Find a share by its slug. Raises NotFound, in the same words for a revoked share and one that never existed."""
     row = session.exec(select(Share).where(Share.slug == slug, col(Share.revoked_at).is_(None))).first()
     if row is None:
-        raise NotFound(_("There is nothing at this address: the link was revoked, or it was never one."))
+        raise NotFound(_("There is nothing at this address: the link was revoked or never existed."))
     return row
 
 
@@ -57,4 +57,4 @@ def revoke(session: Session, slug: str) -> None:
         .values(revoked_at=now(), snapshot={})
     )
     if not changed.rowcount:
-        raise NotFound(_("There is no such link any more: it has been revoked."))
+        raise NotFound(_("This link does not exist any more: it has been revoked."))

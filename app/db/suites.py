@@ -31,7 +31,7 @@ def suite(session: Session, key: str) -> Suite:
     match = next((candidate for candidate in list_suites(session) if candidate.key == key), None)
     if match is None:
         keys = ", ".join(suite.key for suite in list_suites(session))
-        raise BadInput(_("There is no suite called {key!r}. There are: {known}.", key=key, known=keys))
+        raise BadInput(_("There is no suite {key!r}; choose one of {suites}.", key=key, suites=keys))
     return match
 
 
@@ -42,7 +42,7 @@ def suite_by_sha256(session: Session, key: str, sha256: str) -> Suite:
         return built_in
     row = session.exec(select(SuiteRow).where(SuiteRow.sha256 == sha256)).first()
     if row is None:
-        raise NotFound(_("The suite {key!r} is no longer there in the version this run was made for.", key=key))
+        raise NotFound(_("The version of the suite {key!r} that this run was queued with no longer exists.", key=key))
     return _suite(row)
 
 
@@ -58,7 +58,7 @@ def save_suite(session: Session, title: str, definition: Mapping[str, Any], key:
     made = custom_suite(definition, key, title, newest + 1)
     same = session.exec(select(SuiteRow).where(SuiteRow.sha256 == made.sha256)).first()
     if same is not None and same.key != key:
-        raise BadInput(_("The suite {title!r} has this very prompt and length already.", title=same.title))
+        raise BadInput(_("The suite {title!r} already has this prompt and output length.", title=same.title))
     if same is not None:  # an earlier version is current again, with its earlier runs
         same.title, same.definition, same.archived_at = title, _definition(made), None
         same.version = same.version if same.version == newest else newest + 1

@@ -107,8 +107,8 @@ def buffer_size(llc_bytes: int | None, available_bytes: int) -> int:
     if 2 * size > available_bytes:
         raise Conflict(
             _(
-                "Measuring needs {wanted} of free memory on this machine, and there are {free}.",
-                wanted=format_bytes(2 * size),
+                "Measuring needs {needed} of free memory; this machine has {free}.",
+                needed=format_bytes(2 * size),
                 free=format_bytes(available_bytes),
             )
         )

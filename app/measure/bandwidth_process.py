@@ -59,7 +59,7 @@ def _perform(database: Database, slug: str, report: ReportPhase) -> BandwidthPro
         result = measure_bandwidth(machine.llc_bytes or _llc_bytes(), report_phase)
     except BaseException as error:
         with database.write() as session:
-            sentence = error.message if isinstance(error, RoofmarkError) else _("The measurement was broken off.")
+            sentence = error.message if isinstance(error, RoofmarkError) else _("The measurement was interrupted.")
             bandwidth.fail(session, row_id, sentence)
         raise
     with database.write() as session:
@@ -78,7 +78,7 @@ def latest_probe(database: Database, settings: Settings, machine: Machine) -> Ba
         return row
     assert row.id is not None
     with database.write() as session:
-        bandwidth.fail(session, row.id, _("The process that measured ended before it was done."))
+        bandwidth.fail(session, row.id, _("The measuring process ended before it had finished."))
         return bandwidth.latest_probe(session, machine)
 
 

@@ -57,15 +57,15 @@ def choose_model(info: ServerInfo, name: str | None) -> ModelInfo | None:
         )
     if model is None:
         raise ServerError(
-            _("The server has no model {wanted!r}. It offers: {offered}.", wanted=name, offered=offered),
+            _("The server has no model {model!r}. It offers: {offered}.", model=name, offered=offered),
             ServerErrorKind.UNKNOWN_MODEL,
         )
     if name not in (None, model.id) and len(candidates := info.namesakes(name)) > 1:
         raise ServerError(
             _(
-                "{wanted!r} may be any of these models: {alike}. Give the whole id of one.",
-                wanted=name,
-                alike=", ".join(candidate.id for candidate in candidates),
+                "{model!r} matches several models: {models}. Enter the full id of one.",
+                model=name,
+                models=", ".join(candidate.id for candidate in candidates),
             ),
             ServerErrorKind.UNKNOWN_MODEL,
         )
@@ -154,10 +154,10 @@ def contradictions(server: Server, snapshot: Snapshot) -> list[str]:
     value counts."""
     return [
         _(
-            "{title} is {told} as the server says, not {said} as it was stated.",
+            "{title}: the server reports {reported}, not the stated {stated}.",
             title=setting_title(key),
-            told=format_setting(snapshot.settings[key], key),
-            said=format_setting(stated, key),
+            reported=format_setting(snapshot.settings[key], key),
+            stated=format_setting(stated, key),
         )
         for key, stated in server.settings.items()
         if key in snapshot.settings and snapshot.settings[key] != stated
@@ -184,7 +184,7 @@ def model_geometry(
         else:
             return record, []
     except BadInput as error:
-        what = _("What the server says of its model") if document is not None else _("The model's file")
+        what = _("The server's description of its model") if document is not None else _("The model's file")
         return record, [_("{what} could not be understood, so there is no ceiling: {error}", what=what, error=error)]
     geometry = with_totals_checked(geometry, [model.name])
     warnings = [] if geometry.weights else [_("There is no ceiling: {why}.", why=geometry.assumptions[0])]
@@ -261,7 +261,8 @@ class ConfigFreezer:
         if self._model is not None and self._model.runs_on is not None:
             elsewhere.append(
                 _(
-                    "{model} runs at {host}, not on this machine: the result says nothing of the machine's hardware.",
+                    "{model} runs at {host}, not on this machine: the result says nothing about the machine's "
+                    "hardware.",
                     model=self._model.id,
                     host=self._model.runs_on,
                 )

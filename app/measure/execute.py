@@ -254,9 +254,9 @@ def _notes_after_run(job: Job) -> Sequence[str]:
     if loaded is None or requested is None or loaded >= requested:
         return info.notes
     sentence = _(
-        "The server loaded the model with a context of {loaded:,} tokens, not with the {asked:,} asked for.",
+        "The server loaded the model with a context of {loaded:,} tokens instead of the requested {requested:,}.",
         loaded=loaded,
-        asked=requested,
+        requested=requested,
     )
     return (*info.notes, sentence)
 

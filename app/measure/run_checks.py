@@ -31,8 +31,8 @@ def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None
         "checks": list(
             dict.fromkeys(
                 _(
-                    "The server's tokenizer counts {counted:,} tokens in the prompt of about {planned:,}.",
-                    counted=prompt_tokens,
+                    "The server's tokenizer counts {tokens:,} tokens in the prompt of about {planned:,}.",
+                    tokens=prompt_tokens,
                     planned=case.point.prompt_tokens,
                 )
                 for case, prompt_tokens in prepared.cases
@@ -85,7 +85,7 @@ def after(
     if cached and all(count == 0 for count in cached):
         checks.append(_("No prompt token came from the server's cache."))
     if measured and all(sample.trace.output_tokens == sample.point.output_tokens for sample in measured):
-        checks.append(_("Every sample has exactly the asked output length."))
+        checks.append(_("Every sample has exactly the requested output length."))
     models = list(dict.fromkeys(sample.trace.model for sample in samples if sample.trace.model))
     if len(models) > 1:
         warnings.append(
@@ -179,8 +179,8 @@ def _judge_log(complete: Sequence[Sample], checks: list[str], warnings: list[str
     if overlapping:
         warnings.append(
             _(
-                "In the server's log other requests ran at the same time as {samples}: their times hold one another's, "
-                "and which line is whose is known by their order only.",
+                "In the server's log other requests ran at the same time as {samples}: their times include each "
+                "other's, and lines are matched to requests by order only.",
                 samples=plural(overlapping, "sample"),
             )
         )
@@ -192,14 +192,16 @@ def _log_coverage(figures: Sequence[Sequence[str]], total: int) -> str:
     samples = plural(len(figures), "sample")
     if names:
         return _(
-            "The server's log tells of {samples} of {all} what its answers did not: {names}.",
+            "The server's log adds values that the answers lack to {samples} of {all}: {names}.",
             names=names,
             samples=samples,
             all=total,
         )
     if len(figures) == total:
-        return _("The server's log tells of {samples}, no more than its answers do.", samples=samples)
-    return _("The server's log tells of {samples} of {all}, no more than its answers do.", samples=samples, all=total)
+        return _("The server's log mentions {samples} and adds nothing to their answers.", samples=samples)
+    return _(
+        "The server's log mentions {samples} of {all} and adds nothing to their answers.", samples=samples, all=total
+    )
 
 
 def _figure_names(figures: Sequence[Sequence[str]]) -> str:
@@ -225,7 +227,7 @@ def sensor_warnings(samples: Sequence[Sample]) -> list[str]:
     if unusual := [reason for reason in throttles if not is_usual_limit(reason)]:
         sentences.append(
             _(
-                "A GPU was held back during the run ({why}): measure again when it is cool, or with a higher limit.",
+                "A GPU was throttled during the run ({why}): measure again when it is cool, or with a higher limit.",
                 why=joined(*map(throttle_words, unusual), by=", "),
             )
         )
@@ -233,8 +235,8 @@ def sensor_warnings(samples: Sequence[Sample]) -> list[str]:
     if swapped_bytes >= SWAPPED_BYTES:
         sentences.append(
             _(
-                "This machine swapped {swapped} during the run: its memory is too small for the model "
-                "and what else runs.",
+                "This machine swapped {swapped} during the run: its memory is too small for the model and the other "
+                "programs.",
                 swapped=format_bytes(swapped_bytes),
             )
         )

@@ -78,7 +78,7 @@ class Runner:
         brought up to date first: the new one will be compared with them.
         """
         while not self.is_measuring() and self.bring_up_to_date():
-            listen(RunProgress(_("Computing the numbers of earlier runs anew."), 0, 0))
+            listen(RunProgress(_("Recomputing the numbers of earlier runs."), 0, 0))
         public_id = new_public_id()
         with workers.hold(self._settings, public_id):  # from the start, so that no dispatcher takes it
             self._add([public_id], server_slug, suite_key, options)
@@ -262,7 +262,7 @@ class Runner:
     def _limited_probes(self) -> Iterator[None]:
         """Limits simultaneous probes: slow servers must not take all threads of the web process."""
         if not self._probes.acquire(blocking=False):
-            raise Busy(_("Several servers are being probed at this moment: try again when that is over."))
+            raise Busy(_("Several servers are being probed right now: try again in a moment."))
         try:
             yield
         finally:

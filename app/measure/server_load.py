@@ -71,7 +71,8 @@ def load_metrics(readings: Sequence[SensorReading]) -> list[ServerMetric]:
         values = [gauges[name] for gauges in readings_at_work if name in gauges]
         if values:
             how = _(
-                "told by the server while requests were at work, {readings}", readings=plural(len(values), "reading")
+                "reported by the server while requests were processed, {readings}",
+                readings=plural(len(values), "reading"),
             )
             metrics += [
                 ServerMetric(name, "mean", unit, fmean(values), how),

@@ -183,7 +183,7 @@ class ServerLog:
         if self._matched or not self._requests:
             return None
         return _(
-            "The server's log told of none of {requests}: is it the log of this very server?",
+            "The server's log mentions none of {requests}: is it the log of this server?",
             requests=plural(self._requests, "request"),
         )
 
@@ -205,7 +205,7 @@ def open_server_log(path: str | None, engine: Engine) -> Iterator[tuple[ServerLo
         yield (
             None,
             _(
-                "The log is not read: its format is known of {engines}, not of {title}.",
+                "The log is not read: Roofmark knows the log formats of {engines}, but not that of {title}.",
                 engines=", ".join(engines.log_titles()),
                 title=engine.title,
             ),

@@ -105,7 +105,7 @@ def wait_until_idle(
         if not health.ready and waited_s > limits.loading_timeout_s:
             raise ServerError(
                 _(
-                    "The server did not get ready within {time}: {detail}",
+                    "The server did not become ready within {time}: {detail}",
                     time=format_duration(limits.loading_timeout_s),
                     detail=health.detail,
                 ),

@@ -168,7 +168,7 @@ METRICS = (
         term=Term(
             "tpot",
             "TPOT",
-            "Time per output token after the first: decode speed turned upside down.",
+            "Time per output token after the first: the inverse of decode speed.",
             "(last token - first token) / (n - 1)",
         ),
         assumed_run_deviation=0.02,

@@ -23,8 +23,8 @@ METRICS = (
         term=Term(
             "speculative-decoding",
             "Speculative decoding",
-            "A small and fast draft proposes several tokens, and the large model checks them in one step. It wins "
-            "time when many are accepted; the text stays that of the large model.",
+            "A small and fast draft model proposes several tokens, and the large model checks them in one step. It "
+            "saves time when many are accepted; the text stays that of the large model.",
             "acceptance = accepted / drafted tokens",
             section="engine",
         ),

@@ -37,14 +37,14 @@ METRICS = (
         title="Energy per token",
         unit="J",
         better="lower",
-        explanation="Mean power of the processors and of the GPUs that worked, as far as they tell theirs, during "
-        "decode, over decode speed.",
+        explanation="Mean power of the processors and of the GPUs that worked during decode, as far as "
+        "it is reported, over decode speed.",
         round_formula=read_energy,
         term=Term(
             "energy",
             "Energy per token",
-            "What a token of the answer costs in electricity, where a sensor tells the power: of the processors, and "
-            "of those GPUs that worked meanwhile. Its reciprocal is decode per watt.",
+            "The energy that one token of the answer takes, where sensors report the power of the processors and of "
+            "the GPUs that worked. Its reciprocal is decode per watt.",
             "mean power during decode / decode speed",
         ),
         formula_version=3,

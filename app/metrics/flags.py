@@ -146,8 +146,9 @@ FLAGS = {
     for flag in (
         Flag(
             "interrupted",
-            "The sample was cut short or torn apart: the run was cancelled, or this machine slept, in its middle.",
-            "Measure again and let the run come to its end on a machine that stays awake.",
+            "The sample was cut short or paused: the run was cancelled or this machine was suspended in the middle of "
+            "it.",
+            "Measure again, and let the run finish on a machine that stays awake.",
             True,
             _interrupted,
         ),
@@ -182,14 +183,14 @@ FLAGS = {
         Flag(
             "truncated_prompt",
             "The server processed fewer prompt tokens than were sent: it cut the prompt.",
-            "Raise the server's context, or take a shorter suite: TTFT and prefill belong to the shorter prompt.",
+            "Raise the server's context, or use a shorter suite: TTFT and prefill belong to the shorter prompt.",
             False,
             _truncated,
         ),
         Flag(
             "model_load",
             "The server loaded the model during this request.",
-            "Load time is shown apart; let a warm-up sample take it.",
+            "Load time is shown separately; add a warm-up, so that no sample includes it.",
             False,
             lambda s: s.trace.server is not None and (s.trace.server.load_ms or 0) >= COLD_LOAD_MS,
             former_key="cold",
@@ -203,8 +204,9 @@ FLAGS = {
         ),
         Flag(
             "cache_state_unknown",
-            "Part of the prompt may have come from the server's cache, which does not say: nothing kept it out, the "
-            "prompt holds far more tokens than were sent, or was read faster than any hardware can.",
+            "Part of the prompt may have come from the server's cache without being reported: the cache was not "
+            "defeated, the prompt has far more tokens than were sent, or it was processed faster than any hardware "
+            "can.",
             "Prefill is not computed. Let the suite defeat the cache, and take a system prompt out of the server.",
             False,
             _cache_state_unknown,
@@ -212,7 +214,7 @@ FLAGS = {
         ),
         Flag(
             "early_stop",
-            "The answer ended before the asked length.",
+            "The answer ended before the requested length.",
             "Short answers make noisy speeds: compare only runs of the same output length.",
             False,
             _early_stop,
@@ -220,7 +222,7 @@ FLAGS = {
         ),
         Flag(
             "exceeded_max_tokens",
-            "The server wrote more tokens than asked for.",
+            "The server wrote more tokens than requested.",
             "It ignores the output limit: compare only runs of the same output length.",
             False,
             _exceeded_max_tokens,
@@ -244,8 +246,8 @@ FLAGS = {
         Flag(
             "hidden_tokens",
             "The server counts more tokens than the stream showed.",
-            "Hidden reasoning or swallowed tags: a few of them count in decode speed; where they are most of the "
-            "tokens, there is none.",
+            "Hidden reasoning or removed tags: a few of them count in decode speed; when they are most of the tokens, "
+            "decode is not computed.",
             False,
             _hidden_tokens,
         ),
@@ -266,22 +268,22 @@ FLAGS = {
         Flag(
             "client_server_mismatch",
             "Decode as Roofmark timed it and as the server states it differ by more than 5 %.",
-            "Measure on the server's own machine and without a proxy; what was held back or read late at the start is "
-            "left out, and the server's figure stands.",
+            "Measure on the server's own machine and without a proxy; when tokens were held back or read late at the "
+            "start, only the server's value is shown.",
             False,
             _client_server_mismatch,
         ),
         Flag(
             "unit_mismatch",
             "The server's own durations are off by about a factor of a thousand.",
-            "Its figures are in another unit than stated and are left out: the client's stand.",
+            "The server's values are in another unit than stated and are left out; the client's are used.",
             False,
             sanity_checks.is_unit_mismatch,
         ),
         Flag(
             "implausible",
-            "A figure cannot be true: it contradicts what was asked for and seen, or is above twice the ceiling.",
-            "Contradicting figures of the server are left out and the client's stand; above the ceiling, check the "
+            "A value cannot be true: it contradicts what was requested and seen, or is above twice the ceiling.",
+            "Contradicting values of the server are left out and the client's are used; above the ceiling, check the "
             "machine's memory bandwidth and the model's geometry.",
             False,
             _implausible,
@@ -296,7 +298,7 @@ FLAGS = {
         Flag(
             "client_scheduling_delay",
             "Roofmark's own reader was late: this machine had no processor free when tokens arrived.",
-            "Stop what else keeps this machine busy, or measure from another one: each arrival is noted too late.",
+            "Stop the other programs on this machine, or measure from another one: arrivals are recorded too late.",
             False,
             _client_scheduling_delay,
             former_key="loop_lag",

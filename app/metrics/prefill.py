@@ -101,13 +101,13 @@ METRICS = (
         title="Prefill",
         unit="tok/s",
         better="higher",
-        explanation="Prompt processing speed: how many prompt tokens the server works through per second.",
+        explanation="Prompt processing speed: how many prompt tokens the server processes per second.",
         formula=read_prefill,
         alias="prefill",
         term=Term(
             "prefill",
             "Prefill",
-            "Working through the prompt before the first token of the answer. All tokens of the prompt are computed "
+            "Processing the prompt before the first token of the answer. All tokens of the prompt are computed "
             "together, so it is mostly limited by how much the hardware can compute. Where the server does not state "
             "its own timing, the speed over TTFT is a lower bound.",
             "fresh prompt tokens / prefill time",

@@ -24,7 +24,7 @@ CAUSES_BY_FLAG = {
     "token_count_estimated": N_(
         "The server gives no token count, so events were counted, and an event may hold several."
     ),
-    "hidden_tokens": N_("The server counts tokens that never showed in the stream."),
+    "hidden_tokens": N_("The server counts tokens that never appeared in the stream."),
     "multi_token_chunks": N_(
         "Events hold several tokens each, so the first and the last event are not the first and last token."
     ),
@@ -32,7 +32,7 @@ CAUSES_BY_FLAG = {
 }
 """Causes, the likeliest first; a flag explains a difference when at least half of the samples have it."""
 
-_OUTSIDE = N_("Roofmark's time also holds HTTP, the chat template and tokenizing, which the server's leaves out.")
+_OUTSIDE = N_("Roofmark's time also includes HTTP, the chat template and tokenizing, which the server's leaves out.")
 _CAUSES = {
     "ttft_ms": _OUTSIDE,
     "prefill_ms": _OUTSIDE,
@@ -110,11 +110,11 @@ def _beside(figure: ServerMetric, samples: Sequence[Sample], are_same: bool, str
 
 def _cause(metric: ServerMetric, complete: Sequence[Sample], difference: float, others: int) -> str:
     if others > 0:
-        return N_("The server's figure holds requests of others too.")
+        return N_("The server's value includes requests of other clients.")
     if metric.name in _BY_CLOCK:
         faster = difference if metric.name in _SPEEDS else 1 / (1 + difference) - 1
         return decode_cause(faster, complete)
-    return _CAUSES.get(metric.name, N_("The server counts otherwise than its answers say."))
+    return _CAUSES.get(metric.name, N_("The server's counters do not match its answers."))
 
 
 def decode_cause(difference: float, samples: Sequence[Sample]) -> str:
@@ -132,8 +132,8 @@ def _counting_cause(difference: float, samples: Sequence[Sample]) -> str | None:
     if tokens < 2 or abs(abs(difference) - 1 / (tokens - 1)) >= 0.3 / (tokens - 1):
         return None
     if difference < 0:
-        return N_("The server seems to divide all tokens by the time of one interval less.")
-    return N_("The server's time seems to hold its first token too, which its speed does not count.")
+        return N_("The server seems to divide all n tokens by the time of n - 1 intervals.")
+    return N_("The server's time seems to include its first token, which its speed does not count.")
 
 
 def disagreement(results: Sequence[MetricResult], samples: Sequence[Sample]) -> str | None:

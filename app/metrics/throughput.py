@@ -120,8 +120,8 @@ METRICS = (
         term=Term(
             "goodput",
             "Goodput",
-            "Requests that were good enough, per second: those that met every limit that was set, such as TTFT below "
-            "500 ms and TPOT below 50 ms. Throughput that nobody enjoys does not count.",
+            "Requests per second that met every limit, such as TTFT below 500 ms and TPOT below 50 ms. Requests that "
+            "are too slow for a reader do not count.",
             "requests within all limits / time",
         ),
         counts_failures=True,

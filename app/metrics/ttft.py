@@ -57,8 +57,8 @@ METRICS = (
         term=Term(
             "ttft",
             "TTFT",
-            "Time to first token: how long a reader waits until anything appears. It holds the way to the server, its "
-            "queue, the prefill and one step of decode.",
+            "Time to first token: how long a reader waits until anything appears. It includes the network, the "
+            "server's queue, the prefill and one step of decode.",
             "first token of any kind - sending of the request",
         ),
         invalidated_by=frozenset({"cached", "model_load"}),
@@ -92,9 +92,9 @@ METRICS = (
         term=Term(
             "cached",
             "Fresh and cached prompts",
-            "A server may keep what it computed for a prompt and skip it the next time. A cached prompt has a TTFT of "
-            "next to nothing and says little about the hardware, so Roofmark defeats the cache unless a suite asks "
-            "for the opposite. Only fresh tokens count for prefill.",
+            "A server may keep what it computed for a prompt and skip it the next time. A cached prompt has a very "
+            "short TTFT and says little about the hardware, so Roofmark defeats the cache unless a suite measures it. "
+            "Only fresh tokens count for prefill.",
             "fresh tokens = prompt tokens - cached tokens",
             section="engine",
         ),

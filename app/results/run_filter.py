@@ -147,7 +147,7 @@ def is_searchable(text: str) -> bool:
 
 def value_problem(name: str) -> str:
     """Returns the sentence about a parameter whose value is not searchable."""
-    return _("The value of {name} is none that can be looked for.", name=name)
+    return _("The value of {name} cannot be searched for.", name=name)
 
 
 # --- as conditions on runs -------------------------------------------------------------------------------------------

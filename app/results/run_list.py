@@ -138,7 +138,7 @@ def _sorted_by(sort: str) -> tuple[Any, Any]:
     if metric is None:
         words = [*SORTS, *(metrics()[key].alias or key for key in HEADLINE_METRICS)]
         raise BadInput(
-            _("Runs can be sorted by {known}; {sort!r} is not one of them.", known=", ".join(words), sort=sort)
+            _("Runs can be sorted by {keys}; {sort!r} is not one of them.", keys=", ".join(words), sort=sort)
         )
     return query.outerjoin(Measurement, _IS_SHOWN & (col(Measurement.metric) == metric.key)), col(Measurement.value)
 

@@ -178,7 +178,7 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
     ceiling, point_ceiling = result.known_ceiling, result.ceiling_at(shareable.main)
     insight = result.insight_at(shareable.main)
     tiles = tuple(_tiles(shareable))
-    doubt = _("an estimate, no bound") if ceiling and ceiling.certainty is Certainty.ESTIMATE else ""
+    doubt = _("an estimate, not a bound") if ceiling and ceiling.certainty is Certainty.ESTIMATE else ""
     bars = tuple(_bars(point_ceiling, doubt)) if point_ceiling else ()
     return Snapshot(
         kind=KIND,
@@ -309,8 +309,8 @@ def _remarks(session: Session, shareable: Shareable) -> Iterator[str]:
             yield joined(upper_first(_(flag.title)), _(flag.sentence), by=" · ")
     if result.ceiling_at(shareable.main) is not None:
         yield _(
-            "A ceiling is what memory bandwidth and computing allow at most; whatever is uncertain is left out of its "
-            "bytes. Most good results reach 60 to 85 % of the decode ceiling."
+            "A ceiling is the speed that memory bandwidth and compute allow at most; uncertain bytes are left out of "
+            "it. Most good results reach 60 to 85 % of the decode ceiling."
         )
 
 

@@ -137,16 +137,16 @@ class Snapshot:
         if schema_version not in READABLE_VERSIONS:
             raise Conflict(
                 _(
-                    "This share has version {version}, and this Roofmark reads version {known}: "
-                    "make the link anew, or open it with the Roofmark that made it.",
+                    "This share has version {version}, and this version of Roofmark reads version {supported}: create "
+                    "the link again, or open it with the version that made it.",
                     version=schema_version,
-                    known=SCHEMA_VERSION,
+                    supported=SCHEMA_VERSION,
                 )
             )
         try:
             return _adapter().validate_python(values)
         except ValidationError as error:
-            raise Conflict(_("This share is damaged and cannot be shown: make the link anew.")) from error
+            raise Conflict(_("This share is damaged and cannot be shown: create the link again.")) from error
 
     @property
     def digest(self) -> str:

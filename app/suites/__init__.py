@@ -180,8 +180,8 @@ BUILT_IN = {
         Suite(
             key="cache",
             title="Cache",
-            about="About 2,000 prompt tokens, first worked through anew each time, then found in the prompt cache: "
-            "what the cache saves.",
+            about="About 2,000 prompt tokens, first processed without the cache, then found in the prompt cache: what "
+            "the cache saves.",
             cases=tuple(_prose_case(2000, 32, start=53, reuses_cache=reuses) for reuses in (False, True)),
         ),
     )

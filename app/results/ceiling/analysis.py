@@ -118,7 +118,7 @@ def _fit(
         candidates.append((difference, candidate, decode.model.title))
     if not candidates:
         return None, (
-            _("A run of another model or quantization on this machine would tell the fixed cost of a layer."),
+            _("A run of another model or quantization on this machine would show the fixed cost of a layer."),
         )
     candidate, name = max(candidates, key=lambda row: row[0])[1:]
     result = fit(observation, candidate, device)

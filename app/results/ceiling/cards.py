@@ -58,7 +58,7 @@ def cards_of(
         if engine.split_habit is SplitHabit.LAYERS_IF_NEEDED and _fits(cards[0], needed_bytes):
             assumptions.append(_("{title} does not spread a model that fits one GPU", title=engine.title))
             return Cards((cards[0],), assumptions=tuple(assumptions))
-        assumptions.append(_("the number of GPUs is not stated, so all of the machine's are taken"))
+        assumptions.append(_("the number of GPUs is not stated, so all of the machine's are assumed"))
     used = cards[:count]
     if len(used) > 1 and mode is None:
         assumptions.append(_habit(engine))
@@ -90,9 +90,9 @@ def _fits(card: MachineDevice, needed_bytes: int) -> bool:
 
 def _habit(engine: type[Engine]) -> str:
     how = (
-        _("tensor parallel is taken, the habit of {title}", title=engine.title)
+        _("tensor parallel is assumed, the default of {title}", title=engine.title)
         if engine.split_habit is SplitHabit.TENSOR_PARALLEL
-        else _("a split by layers is taken")
+        else _("a split by layers is assumed")
     )
     return _("the split mode is not stated, so {how}", how=how)
 

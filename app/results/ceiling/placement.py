@@ -202,26 +202,26 @@ def _without_weights(config: Config, known_geometry: KnownGeometry | None) -> Un
     """Returns why the model's bytes or their place are unknown; None when both are known."""
     if host := remote_host(config.settings):
         return Unknown(
-            _("The model runs at {host}, so nothing is known of the hardware that it runs on.", host=host),
+            _("The model runs at {host}, so its hardware is unknown.", host=host),
             _("Measure a model that the server runs itself."),
             "configuration",
         )
     if known_geometry is not None and known_geometry.geometry.weights is None and known_geometry.geometry.assumptions:
         return Unknown(
             _(
-                "How many bytes the model reads for a token is unknown: {why}.",
+                "The bytes the model reads per token are unknown: {why}.",
                 why=known_geometry.geometry.assumptions[0],
             ),
-            _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
+            _("Add the model's details: its config.json, a GGUF file, or its parameters and bits per weight."),
             "model",
         )
     if known_geometry is None or known_geometry.geometry.weights is None:
         return Unknown(
             _(
-                "How many bytes the model reads for a token is unknown, because its server names no "
-                "model file that can be read here."
+                "The bytes the model reads per token are unknown, because its server names no model file that "
+                "Roofmark can read."
             ),
-            _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
+            _("Add the model's details: its config.json, a GGUF file, or its parameters and bits per weight."),
             "model",
         )
     return None
@@ -251,9 +251,9 @@ def _not_understood(settings: dict[str, object]) -> Iterator[str]:
     """Returns remarks on typed flags that may change what is read, and on shares that are no numbers."""
     flags = settings.get("flags")
     if isinstance(flags, str) and (unknown := engines.parse_flags(flags).not_understood):
-        yield _("not understood, so the ceiling takes no account of it: {flags}", flags=", ".join(unknown))
+        yield _("not understood, so the ceiling ignores it: {flags}", flags=", ".join(unknown))
     if (shares := settings.get("tensor_split")) and not ratios_of(settings):
-        yield _("not understood, so the ceiling takes no account of it: {flags}", flags=f"tensor_split {shares}")
+        yield _("not understood, so the ceiling ignores it: {flags}", flags=f"tensor_split {shares}")
 
 
 def _without_bandwidth(owner: MachineDevice | None, overflow: str | None = None) -> Unknown:
@@ -263,7 +263,7 @@ def _without_bandwidth(owner: MachineDevice | None, overflow: str | None = None)
         reason = _("The bandwidth of the machine's memory is unknown.")
         return Unknown(
             joined(as_sentence(overflow), reason) if overflow else reason,
-            _("Measure it, or type it."),
+            _("Measure it, or enter it."),
             "machine",
         )
     reason = _("The bandwidth of the machine's {device} is unknown.", device=owner.name)
@@ -297,8 +297,8 @@ def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
         if slow and fast and slow != fast:
             yield (
                 _(
-                    "computing on {name} is taken at its fastest usable path, {fast} TFLOP/s; FP16 with FP32 "
-                    "accumulate reaches {slow}",
+                    "compute of {name} is that of its fastest usable path, {fast} TFLOP/s; FP16 with FP32 accumulate "
+                    "reaches {slow}",
                     name=owner.name,
                     fast=format_number(fast / TERA),
                     slow=format_number(slow / TERA),

@@ -209,7 +209,7 @@ def _point_ceiling(
 
 def _uncounted(point: Workload) -> str:
     return _(
-        "nobody counted the tokens of the prompt, so the {tokens:,} that the suite asks for are taken",
+        "the tokens of the prompt were not counted, so the suite's nominal {tokens:,} are used",
         tokens=point.prompt_tokens,
     )
 

@@ -117,7 +117,7 @@ def _refusal(run: BaselineSide, base: BaselineSide) -> str:
     if not base.is_compared:
         return _("The baseline is hidden from statistics.")
     if run.suite_sha256 != base.suite_sha256:
-        return _("The suite was changed since the baseline: its prompt or its lengths are others now.")
+        return _("The suite has changed since the baseline: its prompt or lengths are different now.")
     if _is_another_model(run, base):
         return _("The baseline is of another model of that name, {model}.", model=base.model_id)
     return ""

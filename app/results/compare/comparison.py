@@ -54,7 +54,7 @@ def compare(
     unknown = next((key for key in keys if key not in metrics()), None)
     if unknown is not None:
         raise BadInput(
-            _("There is no metric {unknown!r}: known are {known}.", unknown=unknown, known=", ".join(metrics()))
+            _("There is no metric {metric!r}; choose from {metrics}.", metric=unknown, metrics=", ".join(metrics()))
         )
     keys, extra_keys = (keys, []) if keys else (HEADLINE_METRICS, further_metrics())
     subjects = load_subjects(session, resolve(session, names), (*keys, *extra_keys))
@@ -308,7 +308,7 @@ def _why_no_ratio(base: Cell, candidate: Cell) -> str:
     if base.value is None:
         return _("The first one has no value: {reason}", reason=base.reason)
     if min(base.value, candidate.value) <= 0:
-        return _("A ratio needs positive numbers, and {wrong:g} is none.", wrong=min(base.value, candidate.value))
+        return _("A ratio needs positive values, and {value:g} is not.", value=min(base.value, candidate.value))
     return ""
 
 
@@ -352,8 +352,8 @@ def _cell(subject: SubjectData, figures: Figures, source: Source | None, absence
 def _why_no_value(figures: Figures, source: Source | None) -> str:
     if figures.by_source and source:
         return _(
-            "Its only source is “{elsewhere}”, the others have “{source}”.",
-            elsewhere=enumerated(_(SOURCES[own]) for own in figures.by_source),
+            "Its only source is “{only_source}”, the others have “{source}”.",
+            only_source=enumerated(_(SOURCES[own]) for own in figures.by_source),
             source=_(SOURCES[source]),
         )
     return _(figures.reason) if figures.reason else _("There is no value.")

@@ -145,11 +145,11 @@ def verdict_subject_text(settings: Sequence[str], unknown: Sequence[str] = ()) -
         differing = _("Differs: {settings}.", settings=separator("; ").join(settings))
         return joined(differing if settings else _("No difference is known."), _unknown_text(unknown))
     if not settings:
-        return _("Nothing of the configuration differs: the same thing was measured again.")
+        return _("The configurations are equal: the same thing was measured again.")
     if len(settings) == 1:
-        return _("They differ in one respect only, so the verdict is about it: {setting}.", setting=settings[0])
+        return _("They differ in one setting only, which the verdict is about: {setting}.", setting=settings[0])
     return _(
-        "They differ in {n} respects, so the verdict is about all of them together and about none alone.",
+        "They differ in {n} settings, so the verdict is about all of them together, not about a single one.",
         n=len(settings),
     )
 
@@ -158,9 +158,9 @@ def _unknown_text(unknown: Sequence[str]) -> str:
     """Returns a sentence that names the first of many unknown settings; documents and pages list all."""
     if len(unknown) <= MAX_NAMED_SETTINGS:
         names = enumerated(lower_first(_(title)) for title in unknown)
-        return _("Unknown on at least one side, and so perhaps different too: {names}.", names=names)
+        return _("Unknown on at least one side, so possibly different too: {names}.", names=names)
     return _(
-        "Unknown on at least one side, and so perhaps different too: {names} and {n} more settings.",
+        "Unknown on at least one side, so possibly different too: {names} and {n} more settings.",
         names=", ".join(lower_first(_(title)) for title in unknown[: MAX_NAMED_SETTINGS - 1]),
         n=len(unknown) - MAX_NAMED_SETTINGS + 1,
     )

@@ -36,10 +36,8 @@ def refusal_reason_pair(base: Run, compared: Run) -> str:
     if base.suite_sha256 == compared.suite_sha256:
         return ""
     if base.suite_key != compared.suite_key:
-        return _("They played different suites: {one} and {other}.", one=base.suite_key, other=compared.suite_key)
-    return _(
-        "The suite {suite} was changed between them: its prompt or its lengths are others now.", suite=base.suite_key
-    )
+        return _("They ran different suites: {base} and {compared}.", base=base.suite_key, compared=compared.suite_key)
+    return _("The suite {suite} changed between them: its prompt or lengths are different now.", suite=base.suite_key)
 
 
 def refusal_reason_point(workload: Workload, measured: Sequence[Workload]) -> str:
@@ -69,5 +67,7 @@ def refusal_reason_lengths(base_tokens: float | None, compared_tokens: float | N
     if abs(ratio - 1) <= OUTPUT_TOLERANCE and abs(1 / ratio - 1) <= OUTPUT_TOLERANCE:
         return ""
     return _(
-        "The answers differ in length: {base:,.0f} and {other:,.0f} tokens.", base=base_tokens, other=compared_tokens
+        "The answers differ in length: {base:,.0f} and {compared:,.0f} tokens.",
+        base=base_tokens,
+        compared=compared_tokens,
     )

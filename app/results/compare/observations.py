@@ -66,9 +66,9 @@ def resolve(session: Session, names: Sequence[str]) -> list[Reference]:
                 raise BadInput(_("{key} is named twice: a comparison needs different runs.", key=reference.key))
             raise BadInput(
                 _(
-                    "{one} and {other} are both {key}: a comparison needs different runs.",
-                    one=first,
-                    other=second,
+                    "{first} and {second} are both {key}: a comparison needs different runs.",
+                    first=first,
+                    second=second,
                     key=reference.key,
                 )
             )

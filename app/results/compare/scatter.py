@@ -248,7 +248,7 @@ def main_verdicts(
                 compared[key] = Values(pair[0].source, pair[0].value, pair[1].value)
         reasons = distinct_reasons(reason for run in (base, candidate) for reason in unsound.get(run.public_id, ()))
         verdict = conclude(results, reasons, same_within(session))
-        reason = "" if verdict.verdict else why_not or _("Both have no figures that could be compared.")
+        reason = "" if verdict.verdict else why_not or _("They have no values in common.")
         verdicts[base.run_id, candidate.run_id] = replace(verdict, values=compared, reason=reason)
     return verdicts
 

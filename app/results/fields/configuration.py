@@ -81,7 +81,7 @@ CONFIGURATION_FIELDS = [
     ),
     Field(
         "quantization", "Quantization", "Configuration",
-        explanation="Sorted by bits per weight.", missing="The server does not tell it.",
+        explanation="Sorted by bits per weight.", missing="The server does not report it.",
         read=lambda context: context.snapshot.quantization or None, rank=_quantization_rank,
         series_key="quantization", difference="setting", disclosure=Disclosure.ALWAYS, is_share_fact=True,
         search=(SearchColumn(SearchScope.CONFIG, Model.quantization),),
@@ -92,23 +92,23 @@ CONFIGURATION_FIELDS = [
     ),
     Field(
         "configuration", "Configuration", "Configuration",
-        explanation="All of it: whatever tells it apart from the others is in its name.",
+        explanation="The whole configuration: its name shows what distinguishes it from the others.",
         read=lambda context: context.config_title, needs="config_title", disclosure=Disclosure.ALWAYS, filter="config",
     ),
     Field(
         "bits_per_weight", "Bits per weight", "Configuration", "number",
-        explanation="Of the model's file; where that is unknown, what its quantization usually has.",
-        missing="Neither a model file nor the quantization tells it.",
+        explanation="From the model's file; if that is unknown, the usual value of its quantization.",
+        missing="Neither a model file nor the quantization states it.",
         read=_bits_per_weight, disclosure=Disclosure.ALWAYS,
     ),
     Field(
         "parameters", "Parameters", "Configuration", "number", "B",
-        missing="No model file tells it.", read=_parameters, disclosure=Disclosure.ALWAYS,
+        missing="No model file states it.", read=_parameters, disclosure=Disclosure.ALWAYS,
     ),
     Field(
         "active_parameters", "Active parameters", "Configuration", "number", "B",
         explanation="Those that one token uses: fewer than all in a mixture of experts.",
-        missing="No model file tells it.", read=_active_parameters, disclosure=Disclosure.ALWAYS,
+        missing="No model file states it.", read=_active_parameters, disclosure=Disclosure.ALWAYS,
     ),
     Field(
         "engine", "Engine", "Configuration",
@@ -122,7 +122,7 @@ CONFIGURATION_FIELDS = [
     ),
     Field(
         "engine_version", "Engine version", "Configuration",
-        missing="The server does not tell it.", read=_engine_version,
+        missing="The server does not report it.", read=_engine_version,
         texts={
             "series": lambda context: _engine_version(context) or context.engine,
             "difference": lambda context: context.snapshot.engine_version,

@@ -125,7 +125,7 @@ class Field:
     kind: Kind = "category"
     unit: str = ""
     explanation: str = ""
-    missing: str = N_("It is not known of them.")
+    missing: str = N_("It is unknown.")
     """Why there is no value, in one sentence."""
     read: Reader = no_value
     texts: Mapping[Use, Reader] = field(default_factory=dict)

@@ -42,7 +42,7 @@ DERIVED_FIELDS = [
     ),
     Field(
         "tokens_per_s_per_watt", "Decode per watt", "Derived", "number", "tok/s/W",
-        "Decode speed over the mean power during decode, which is tokens for each joule.",
+        "Decode speed over the mean power during decode, which is tokens per joule.",
         "No power was recorded; it needs a sensor that Roofmark can read on the machine that it runs on.",
         metric=POWER, transform=lambda joules, _context: 1 / joules if joules > 0 else None,
         disclosure=Disclosure.ALWAYS,

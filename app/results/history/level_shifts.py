@@ -217,7 +217,7 @@ def shift_words(shift: Shift, metrics: Sequence[Metric]) -> str:
     """Returns a shift in words, such as "decode −11 % since 20 November 2026, same configuration"; `metrics` in the
     order of the readings."""
     moves = ", ".join(moved(metric_shift, metrics[metric_shift.place]) for metric_shift in shift.metrics)
-    return _("{found} since {at}, same configuration", found=moves, at=format_date(shift.at))
+    return _("{changes} since {at}, same configuration", changes=moves, at=format_date(shift.at))
 
 
 def rate(drift: MetricDrift) -> str:
@@ -236,4 +236,4 @@ def drift_words(series: SeriesDrift, metrics: Sequence[Metric]) -> str:
         _("{metric} has been drifting by {rate}", **first),
         *(_("{metric} by {rate}", **clause) for clause in more),
     ]
-    return _("{found} since {at}, same configuration", found=enumerated(clauses), at=format_date(series.since))
+    return _("{changes} since {at}, same configuration", changes=enumerated(clauses), at=format_date(series.since))

@@ -114,8 +114,8 @@ def parse_grouping(text: str, configs: Mapping[int, ConfigDescription]) -> str:
     if text and text not in titles:
         raise BadInput(
             _(
-                "Series are made by one of {known}; {text!r} is not one of them.",
-                known=", ".join(titles),
+                "Series are made by one of {fields}; {text!r} is not one of them.",
+                fields=", ".join(titles),
                 text=text[:40],
             )
         )

@@ -73,7 +73,7 @@ def _chosen(key: str | None, result: RunResult) -> Workload | None:
         return result.main_point
     point = next((point for point in result.points if point.key == key), None)
     if point is None:
-        raise BadInput(_("This run has no point {wanted!r}.", wanted=key))
+        raise BadInput(_("This run has no point {point!r}.", point=key))
     return point
 
 

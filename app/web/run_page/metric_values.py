@@ -122,7 +122,9 @@ def _null_reason(key: str | None) -> str:
 def _source(result: MetricResult) -> str:
     source = _(SOURCES[result.source])
     is_bound = result.metric == "prefill_tokens_per_s" and result.source == "client" and result.value is not None
-    return _("{said}, a lower bound: it contains HTTP, queue and chat template", said=source) if is_bound else source
+    return (
+        _("{source}, a lower bound: it contains HTTP, queue and chat template", source=source) if is_bound else source
+    )
 
 
 def _interval(result: MetricResult) -> str:
@@ -163,9 +165,9 @@ def _why(key: str) -> str:
         words = {"flag": flag_name(key), "sentence": without_stop(_(FLAGS[key].sentence))}
         if FLAGS[key].disqualifies:
             return _("({flag}: {sentence})", **words)
-        return _("of the timings it spoils ({flag}: {sentence})", **words)
+        return _("for the timings that it invalidates ({flag}: {sentence})", **words)
     if key in NULL_REASONS:
-        return _("of a number it does not give ({reason})", reason=without_stop(_null_reason(key)))
+        return _("for a missing value ({reason})", reason=without_stop(_null_reason(key)))
     return _("(the request failed)") if key == Status.FAILED else f"({key})"
 
 

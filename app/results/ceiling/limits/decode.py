@@ -67,11 +67,11 @@ def unknown(evidence: Evidence) -> Iterator[str]:
     if not speeds:
         return
     if ceiling is None:
-        reason = evidence.no_ceiling or _("There is no ceiling to hold it against.")
+        reason = evidence.no_ceiling or _("There is no ceiling to compare it with.")
         yield _("Decode: nothing stands out in {speed} tok/s. {why}", speed=format_number(median(speeds)), why=reason)
     elif ceiling.above:
         yield _(
-            "Decode: it is faster than its ceiling, so the ceiling tells nothing: {why}.",
+            "Decode: it is faster than its ceiling, so the ceiling explains nothing: {why}.",
             why=joined(*ceiling.above, by="; "),
         )
     elif ceiling.cache:
@@ -142,7 +142,7 @@ def _bandwidth(evidence: Evidence, is_explained: bool) -> Iterator[Limit]:
         yield Limit(
             "others_prefill",
             "Decode",
-            _("The throughput of several streams holds the processing of their prompts."),
+            _("The throughput of several streams includes the processing of their prompts."),
             _(
                 "{evidence}; {percent} % of a round's time passed until each stream had a token",
                 evidence=evidence_text,
@@ -207,7 +207,7 @@ def _offload(evidence: Evidence) -> Iterator[Limit]:
     """Returns the limit of a model that is partly outside of the GPUs, by the stated layers, else by the server's
     report."""
     point_ceiling, placement = evidence.ceiling, evidence.placement
-    remedy = _("Bring more of it onto GPUs: a smaller quantization, a smaller KV cache, or one more GPU.")
+    remedy = _("Put more of it on GPUs: use a smaller quantization, a smaller KV cache, or one more GPU.")
     if point_ceiling is not None and placement is not None and placement.is_partly_in_ram:
         in_memory = placement.ram_time_share(point_ceiling.step)
         if point_ceiling.mbu is not None and in_memory >= NOTABLE:
@@ -257,8 +257,8 @@ def _stalls(evidence: Evidence) -> Iterator[Limit]:
     if usual_ms <= 0 or lost_ms <= STALLS_SHARE * whole_ms:
         return
     evidence_text = _(
-        "{pauses} longer than {stall_times} ms cost {share} % of the decode time",
-        pauses=plural(len(stalls), "pause"),
+        "{gaps} longer than {stall_times} ms took {share} % of the decode time",
+        gaps=plural(len(stalls), "gap"),
         stall_times=format_number(STALL_TIMES * usual_ms),
         share=format_number(100 * lost_ms / whole_ms),
     )
@@ -270,7 +270,7 @@ def _stalls(evidence: Evidence) -> Iterator[Limit]:
         yield Limit(
             "others_prefill",
             "Decode",
-            _("Tokens wait while the prompts of this run's own other streams are processed."),
+            _("Tokens wait while the prompts of the run's other streams are processed."),
             evidence_text,
             prompts_remedy(engine_of(evidence.engine)),
         )
@@ -280,7 +280,7 @@ def _stalls(evidence: Evidence) -> Iterator[Limit]:
         "Decode",
         _("The stream stalls."),
         evidence_text,
-        _("Look for what else runs on the machine at these moments."),
+        _("Check what else runs on the machine at these times."),
     )
 
 
@@ -296,12 +296,12 @@ def _shared(evidence: Evidence) -> Iterator[Limit]:
         yield Limit(
             "shared",
             "Decode",
-            _("Streams share what there is."),
+            _("Streams share the hardware."),
             _(
-                "each of {concurrency} gets {together} tok/s, {kept} % of the {single} of a lone stream",
+                "each of {concurrency} gets {together} tok/s, {share} % of the {single} of a lone stream",
                 concurrency=evidence.streams,
                 together=format_number(median(together)),
-                kept=format_number(share * 100),
+                share=format_number(share * 100),
                 single=format_number(median(single)),
             ),
             _("Fewer streams at once, where one person's speed matters more than throughput."),
@@ -317,7 +317,7 @@ def _unsteady(evidence: Evidence) -> Iterator[Limit]:
         yield Limit(
             "unsteady",
             "Decode",
-            _("It is not the same from sample to sample."),
+            _("It varies from sample to sample."),
             _(
                 "{low} to {high} tok/s among {samples}, a variation of {variation} %",
                 low=format_number(min(speeds)),

@@ -27,7 +27,7 @@ def throttled_gpu(evidence: Evidence, of: Literal["TTFT", "Decode"], span_of: Sp
     if not counts:
         return
     evidence_text = _(
-        "its driver said so: {throttles}{heat}",
+        "reported by its driver: {throttles}{heat}",
         throttles=_throttles(evidence, counts),
         heat=_heat(evidence, counts, span_of),
     )
@@ -43,7 +43,7 @@ def throttled_gpu(evidence: Evidence, of: Literal["TTFT", "Decode"], span_of: Sp
         yield Limit(
             "held_back",
             of,
-            _("A GPU was held back."),
+            _("A GPU was throttled."),
             evidence_text,
             _("Cool it better, and measure again when it is cool."),
         )
@@ -52,7 +52,7 @@ def throttled_gpu(evidence: Evidence, of: Literal["TTFT", "Decode"], span_of: Sp
 def _throttles(evidence: Evidence, counts: Mapping[str, int]) -> str:
     watched = plural(sum("throttles" in streams[0].sensors for streams in evidence.rounds), "sample")
     clauses = [
-        _("{throttle} in {count} of {watched}", throttle=sensors.throttle_words(throttle), count=count, watched=watched)
+        _("{throttle} in {count} of {rounds}", throttle=sensors.throttle_words(throttle), count=count, rounds=watched)
         for throttle, count in sorted(counts.items())
     ]
     return joined(*clauses, by="; ")

@@ -107,14 +107,14 @@ def unknown(evidence: Evidence) -> Iterator[str]:
         )
     elif any(sample.trace.server and sample.trace.server.prompt_ms for sample in evidence.usable):
         yield _(
-            "TTFT: several prompts were processed at the same time, so nobody can tell what the {ttft_ms} ms of one "
-            "consist of.",
+            "TTFT: several prompts were processed at the same time, so the parts of one prompt's {ttft_ms} ms are "
+            "unknown.",
             ttft_ms=format_number(parts.ttft_ms),
         )
     else:
         yield _(
-            "TTFT: the server does not state how long it worked on the prompt, so nobody can tell what the {ttft_ms} "
-            "ms consist of.",
+            "TTFT: the server does not state how long it worked on the prompt, so the parts of the {ttft_ms} ms are "
+            "unknown.",
             ttft_ms=format_number(parts.ttft_ms),
         )
 
@@ -147,10 +147,10 @@ def _loading(evidence: Evidence) -> Iterator[Limit]:
             "TTFT",
             _("The model was being loaded."),
             _(
-                "{samples} of {taken} waited {loads} ms for it",
-                samples=plural(len(loads), "sample"),
-                taken=len(evidence.measured_samples),
-                loads=format_number(median(loads)),
+                "{loading} of {samples} waited {load_ms} ms for it",
+                loading=plural(len(loads), "sample"),
+                samples=len(evidence.measured_samples),
+                load_ms=format_number(median(loads)),
             ),
             _("Keep the model loaded between requests (Ollama: `keep_alive`), or add a warm-up."),
         )
@@ -218,7 +218,7 @@ def _several_streams(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limi
         yield Limit(
             "others_prefill",
             "TTFT",
-            _("The prompts of this run's own other streams take the time."),
+            _("The prompts of the run's other streams take the time."),
             prefill_words(wait, at_once),
             prompts_remedy(engine_of(evidence.engine)),
         )
@@ -264,7 +264,7 @@ def _outside(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
         yield Limit(
             "outside",
             "TTFT",
-            _("Something beside the prompt's processing takes the time."),
+            _("Something other than prompt processing takes the time."),
             joined(_rest(medians[1], medians[0]), parts.where("rest_ms"), by=""),
             _("Measure on the server's own machine and without a proxy, to see what remains."),
         )
@@ -288,7 +288,7 @@ def _prompt(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
             "{prompt_ms} of {ttft_ms} ms", prompt_ms=format_number(medians[1]), ttft_ms=format_number(medians[0])
         )
         where = parts.where("prompt_ms")
-    remedy = _("Send shorter prompts, or begin them alike so that the prompt cache helps.")
+    remedy = _("Send shorter prompts, or give them the same beginning so that the prompt cache helps.")
     share = usual = ""
     ceiling = evidence.ceiling
     # the speed is over all samples, so only times over all of them belong to it
@@ -308,8 +308,9 @@ def _prompt(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
         if group and is_slow_prefill(ceiling.prefill_share, group):
             usual = _("; {usual}", usual=describe(group))
             remedy = _(
-                "Such hardware usually does much better: try larger batches of the prompt (llama.cpp: `-ub`), flash "
-                "attention, or a newer build of the engine; and begin prompts alike so that the prompt cache helps."
+                "Such hardware is usually much faster: try larger batches of the prompt (llama.cpp: `-ub`), flash "
+                "attention, or a newer build of the engine; and give prompts the same beginning so that the prompt "
+                "cache helps."
             )
     yield Limit(
         "prompt",
