@@ -70,7 +70,7 @@ class ServerFigures:
     """The server's own counts and durations of one request; its rates are not used, they are computed from these."""
 
     prompt_tokens: int | None = None
-    """Fresh prompt tokens: those that were processed, without cached ones."""
+    """Fresh prompt tokens: those that were processed, not taken from the cache."""
     prompt_ms: float | None = None
     output_tokens: int | None = None
     decode_ms: float | None = None
@@ -169,7 +169,7 @@ class Sample:
     stream: int = 0
     """The index of the stream within its round."""
     sent_at_ms: float = 0.0
-    """When t0 was, after the first t0 of the round."""
+    """When t0 was, in ms after the first t0 of the round."""
     sensors: dict[str, Any] = field(default_factory=dict)
     engine_batches: bool = True
     """The engine may process several prompts at once (`Engine.batches`)."""

@@ -75,7 +75,7 @@ def _key_in(path: Path) -> bytes:
 
 
 def _write_private(path: Path, content: bytes) -> None:
-    """All of it or nothing: a half-written key would make every stored API key unreadable."""
+    """Writes the whole file or nothing: a half-written key would make every stored API key unreadable."""
     partial = path.with_suffix(".partial")
     partial.unlink(missing_ok=True)
     try:

@@ -19,7 +19,7 @@ def list_servers(session: Session, archived: bool = False, machine_id: int | Non
 
 
 def counts_by_machine(session: Session) -> Mapping[int, int]:
-    """How many servers in use each machine has, by its id."""
+    """Returns how many servers in use each machine has, by its id."""
     query = select(Server.machine_id, func.count()).where(col(Server.archived_at).is_(None)).group_by(Server.machine_id)  # type: ignore[arg-type]  # a column of the table
     return dict(session.exec(query).all())
 
@@ -33,7 +33,7 @@ def server(session: Session, slug: str) -> Server:
 
 
 def server_at(session: Session, base_url: str) -> Server | None:
-    """The server at that address, the newest if there are several; an archived one only where none is in use."""
+    """Returns the server at that address, the newest if there are several; an archived one only when none is in use."""
     query = select(Server).where(Server.base_url == base_url)
     return session.exec(query.order_by(col(Server.archived_at).is_not(None), col(Server.id).desc())).first()
 
@@ -54,7 +54,7 @@ def add_server(session: Session, machine_id: int, name: str, engine: str, base_u
 
 
 def edit_server(session: Session, slug: str, **fields: Any) -> Server:
-    """Change columns of a server; its slug stays. Raises NotFound."""
+    """Changes columns of a server; its slug stays. Raises NotFound."""
     edited = server(session, slug)
     for key, value in fields.items():
         setattr(edited, key, value)
@@ -76,10 +76,10 @@ def remember(
     settings: Mapping[str, Any] | None = None,
     anew: bool = False,
 ) -> None:
-    """Keeps what a probe, a request or a person said. A setting of None is forgotten.
+    """Stores what a probe, a request or a person found out. A setting of None is removed.
 
-    What requests taught of one version of an engine does not hold for another one; nor, `anew`, for a server that a
-    person has probed again: most tell no version.
+    Capabilities learned from one version of an engine do not hold for another one; nor, with `anew`, for a server that
+    a person has probed again, since most report no version.
     """
     row = session.get(Server, server_id)
     if row is None:

@@ -1,4 +1,4 @@
-"""What is known of this machine without rights, without other programs and in no time."""
+"""Facts about this machine that need no rights, no other programs and no time."""
 
 import ipaddress
 import os
@@ -12,7 +12,7 @@ import psutil
 
 @dataclass(frozen=True)
 class Host:
-    """This machine by name."""
+    """The name of this machine, its system, processor and memory."""
 
     name: str
     os: str
@@ -31,7 +31,7 @@ def this_host() -> Host:
 
 
 def names_this_host(host: str) -> bool:
-    """Whether a name or an address, as in a URL, is one of this machine's own. Asks nobody else."""
+    """Whether a name or an address, as in a URL, is one of this machine's own. Makes no network request."""
     full_name = socket.gethostname().lower()
     name = full_name.split(".")[0]
     if host.lower() in (full_name, name, f"{name}.local"):
@@ -62,7 +62,8 @@ def logical_cores() -> int:
 
 
 def available_ram_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """Memory that may still be taken: what the system has left, and what a container's limit leaves of it."""
+    """Returns the memory that may still be used, in bytes: what the system has available, within a container's
+    limit."""
     available = psutil.virtual_memory().available
     files = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
     for limit_file, used_file in files:

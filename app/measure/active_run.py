@@ -1,4 +1,4 @@
-"""A run while it is measured: what of it is stored the moment it is known, and what a terminal shows of it."""
+"""A run while it is measured: each part of it is stored as soon as it is known, and a terminal shows its progress."""
 
 import time
 from collections.abc import Callable
@@ -74,11 +74,11 @@ class ActiveRun:
 
     @property
     def samples(self) -> list[Sample]:
-        """What was measured so far."""
+        """The samples measured so far."""
         return [timed.sample for timed in self.timed_samples]
 
     def write(self, change: Callable[[Session], Result]) -> Result:
-        """Writes, and waits for a database that others hold: what was measured is not lost for that."""
+        """Writes, and waits for a database that another process has locked, so that no measurement is lost."""
         deadline_s = time.monotonic() + BUSY_DATABASE_TIMEOUT_S
         while True:
             try:
@@ -90,7 +90,7 @@ class ActiveRun:
                 time.sleep(0.2)
 
     def report_phase(self, phase: Phase) -> None:
-        """Stores the phase and shows it. Raises Cancelled when somebody has asked for that."""
+        """Stores the phase and shows it. Raises Cancelled when somebody has requested that."""
         last = headline_metrics(self.timed_samples[-1].sample) if self.timed_samples else None
         progress = {"phase": phase.sentence, "last": last}
         if not self.write(lambda session: runs.record_progress(session, self.run_id, progress=progress)):
@@ -99,7 +99,7 @@ class ActiveRun:
         self.stop.check()
 
     def store_sample(self, timed: TimedSample, prepared: Prepared) -> None:
-        """Stores a sample the moment it was taken, with the sensors of its round and the progress of the run."""
+        """Stores a sample as soon as it is taken, with the sensors of its round and the progress of the run."""
         self.load_readings += readings_during(timed, self.server_load)
         timed = with_sensor_columns(timed, self.sensors)
         self.timed_samples.append(timed)
@@ -125,7 +125,8 @@ class ActiveRun:
             self.run.evidence = {**self.run.evidence, "warnings": [*self.run.evidence["warnings"], sentence]}
 
     def _remaining_s(self, prepared: Prepared) -> float:
-        """From the newest round of each point; points not yet seen are scaled by their tokens."""
+        """Returns the estimated remaining seconds from the newest round of each point; points not yet seen are scaled
+        by their tokens."""
         newest = {timed.sample.point: timed.seconds for timed in self.timed_samples}
         point, seconds = self.timed_samples[-1].sample.point, self.timed_samples[-1].seconds
         total_s, done = 0.0, len(self.timed_samples)
@@ -138,7 +139,8 @@ class ActiveRun:
 
 
 def readings_during(timed: TimedSample, process: SensorProcess | None) -> list[SensorReading]:
-    """Returns what a process read while this round was played: for its first stream, on behalf of all."""
+    """Returns what a process read while this round was played; only its first stream carries the readings, for all
+    streams."""
     if process is None or timed.sample.stream:
         return []
     start_s = timed.started_at.timestamp()

@@ -30,7 +30,8 @@ from app.suites import Suite
 log = logging.getLogger(__name__)
 
 OVERRIDES = ("quantization", "engine_version")
-"""Settings that a person may state where the server does not report them; they are no settings of their own."""
+"""Settings that a person may state when the server does not report them; they do not count as a person's own
+settings."""
 
 DEFAULT_CONTEXT_TOKENS = 4096
 CONTEXT_STEP_TOKENS = 2048
@@ -41,7 +42,7 @@ _CONTEXT_MARGIN = 1.25
 
 
 def choose_model(info: ServerInfo, name: str | None) -> ModelInfo | None:
-    """The model to measure; None when the server lists none and none was named. Raises ServerError."""
+    """Returns the model to measure; None when the server lists none and none was named. Raises ServerError."""
     if not info.models:
         return ModelInfo(id=name, name=name) if name else None
     model = info.model(name)
@@ -56,15 +57,15 @@ def choose_model(info: ServerInfo, name: str | None) -> ModelInfo | None:
         )
     if model is None:
         raise ServerError(
-            _("The server has no model {wanted!r}. It offers: {offered}.", wanted=name, offered=offered),
+            _("The server has no model {model!r}. It offers: {offered}.", model=name, offered=offered),
             ServerErrorKind.UNKNOWN_MODEL,
         )
     if name not in (None, model.id) and len(candidates := info.namesakes(name)) > 1:
         raise ServerError(
             _(
-                "{wanted!r} may be any of these models: {alike}. Give the whole id of one.",
-                wanted=name,
-                alike=", ".join(candidate.id for candidate in candidates),
+                "{model!r} matches several models: {models}. Enter the full id of one.",
+                model=name,
+                models=", ".join(candidate.id for candidate in candidates),
             ),
             ServerErrorKind.UNKNOWN_MODEL,
         )
@@ -72,7 +73,7 @@ def choose_model(info: ServerInfo, name: str | None) -> ModelInfo | None:
 
 
 def namesakes(info: ServerInfo, model: ModelInfo | None) -> list[str]:
-    """The ids of other models of the server that have the same name and quantization on a page."""
+    """Returns the ids of other models of the server that are shown with the same name and quantization."""
     if model is None:
         return []
     shown = (model.name, model.quantization)
@@ -86,10 +87,10 @@ def namesakes(info: ServerInfo, model: ModelInfo | None) -> list[str]:
 def with_requested_context(
     info: ServerInfo, engine: Engine, model: ModelInfo | None, stated: object, suite: Suite
 ) -> ServerInfo:
-    """`info` with the context that requests will ask for, where they do: what a person stated, else enough for the
+    """Returns `info` with the context that requests ask for, if they do: what a person stated, else enough for the
     suite.
 
-    What the server has loaded stays when it is enough: another context would load the model anew.
+    A loaded context stays when it is large enough: another one would load the model again.
     """
     if not engine.context_per_request:
         return info
@@ -106,7 +107,7 @@ def with_requested_context(
 
 
 def context_tokens(info: ServerInfo, model: ModelInfo | None) -> int | None:
-    """The context that one request may use; None when the server does not report it."""
+    """Returns the context that one request may use, in tokens; None when the server does not report it."""
     return info.context_tokens or (model.context_tokens if model else None)
 
 
@@ -114,7 +115,7 @@ def context_tokens(info: ServerInfo, model: ModelInfo | None) -> int | None:
 
 
 def server_info_json(info: ServerInfo) -> dict[str, Any]:
-    """`info` as stored in `Server.facts`; capabilities and address have columns of their own."""
+    """Returns `info` as stored in `Server.facts`; capabilities and address have columns of their own."""
     document = asdict(info)
     for column in ("capabilities", "base_url"):
         document.pop(column)
@@ -157,13 +158,14 @@ def build_snapshot(server: Server, info: ServerInfo, model: ModelInfo | None) ->
 
 
 def contradictions(server: Server, snapshot: Snapshot) -> list[str]:
-    """One sentence for each setting that a person stated and the server reports otherwise: then its value counts."""
+    """Returns one sentence for each setting that the server reports differently than a person stated; the server's
+    value counts."""
     return [
         _(
-            "{title} is {told} as the server says, not {said} as it was stated.",
+            "{title}: the server reports {reported}, not the stated {stated}.",
             title=setting_title(key),
-            told=format_setting(snapshot.settings[key], key),
-            said=format_setting(stated, key),
+            reported=format_setting(snapshot.settings[key], key),
+            stated=format_setting(stated, key),
         )
         for key, stated in server.settings.items()
         if key in snapshot.settings and snapshot.settings[key] != stated
@@ -173,10 +175,10 @@ def contradictions(server: Server, snapshot: Snapshot) -> list[str]:
 def model_geometry(
     server: Server, model: ModelInfo | None, document: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """What is known of the model's shape, as stored in `Model.geometry`, and warnings.
+    """Returns what is known of the model's shape, as stored in `Model.geometry`, and warnings.
 
     The server reports parameters and size; its `document` about the model (Engine.model_document), or the model's file
-    on this machine, has all of it.
+    on this machine, has everything.
     """
     if model is None:
         return {}, []
@@ -190,7 +192,7 @@ def model_geometry(
         else:
             return record, []
     except BadInput as error:
-        what = _("What the server says of its model") if document is not None else _("The model's file")
+        what = _("The server's description of its model") if document is not None else _("The model's file")
         return record, [_("{what} could not be understood, so there is no ceiling: {error}", what=what, error=error)]
     geometry = with_totals_checked(geometry, [model.name])
     warnings = [] if geometry.weights else [_("There is no ceiling: {why}.", why=geometry.assumptions[0])]
@@ -198,7 +200,8 @@ def model_geometry(
 
 
 def _is_readable(path: str) -> bool:
-    """A server in a container, or behind a tunnel, names a path that is not of this machine."""
+    """Whether the model's file can be read here: a server in a container, or behind a tunnel, reports a path of another
+    machine."""
     try:
         return Path(path).is_file() and os.access(path, os.R_OK)
     except (OSError, ValueError):  # not of this machine
@@ -220,18 +223,18 @@ class ConfigFreezer:
         model: ModelInfo | None,
         document: Mapping[str, Any] | None,
     ) -> None:
-        """`document` is what the server says of the model (Engine.model_document)."""
+        """`document` is the server's description of the model (Engine.model_document)."""
         self._active, self._engine, self._client = active, engine, client
         self._info, self._model, self._document = info, model, document
         self._is_frozen = False
 
     @property
     def is_model_loaded(self) -> bool:
-        """False where the first request has yet to load the model: only then the server reports all of it."""
+        """False when the first request has yet to load the model: only then does the server report everything."""
         return self._model is None or self._model.is_loaded is not False
 
     def freeze(self) -> None:
-        """Stores the configuration by what is known, unless that was done."""
+        """Stores the configuration from what is known, unless that was done."""
         if self._is_frozen:
             return
         self._is_frozen = True
@@ -260,13 +263,14 @@ class ConfigFreezer:
             self.freeze()
 
     def warnings(self) -> list[str]:
-        """What a person must know of the configuration before the run."""
+        """Returns what a person must know of the configuration before the run."""
         snapshot, _record, doubts = self._current()
         elsewhere = []
         if self._model is not None and self._model.runs_on is not None:
             elsewhere.append(
                 _(
-                    "{model} runs at {host}, not on this machine: the result says nothing of the machine's hardware.",
+                    "{model} runs at {host}, not on this machine: the result says nothing about the machine's "
+                    "hardware.",
                     model=self._model.id,
                     host=self._model.runs_on,
                 )
@@ -274,7 +278,7 @@ class ConfigFreezer:
         return [*elsewhere, *self._info.notes, *contradictions(self._active.server, snapshot), *doubts]
 
     def wrong_model_warning(self) -> str | None:
-        """One sentence when the server answered with another of its models than the one that was asked for."""
+        """Returns one sentence when the server answered with another of its models than the one requested."""
         if self._model is None:
             return None
         foreign_ids = {model.id for model in self._info.models if model.id != self._model.id}
@@ -289,8 +293,8 @@ class ConfigFreezer:
         )
 
     def _current(self) -> tuple[Snapshot, dict[str, Any], list[str]]:
-        """Snapshot, geometry record and doubts about it. What the server reports outranks its log, and both what a
-        person stated."""
+        """Returns the snapshot, the geometry record and remarks on it. What the server reports outranks its log, and
+        both outrank what a person stated."""
         server = self._active.server
         record, doubts = model_geometry(server, self._model, self._document)
         geometry = Geometry.from_json(record[FULL_GEOMETRY]) if FULL_GEOMETRY in record else None
@@ -305,7 +309,7 @@ class ConfigFreezer:
         try:
             is_believed = STATED_ENGINE in self._active.server.capabilities
             info = engines.probe(self._client, self._engine.key, is_believed=is_believed)
-        except ServerError:  # it has broken down since, which its run says
+        except ServerError:  # it has failed since, which the run reports
             return
         model = info.model(self._model.id)
         if model is None or model.id != self._model.id:

@@ -1,4 +1,4 @@
-"""One run from its queue to its result. The same code serves a worker process and a terminal."""
+"""One run from the queue to its result. A worker process and a terminal use the same code."""
 
 import logging
 import os
@@ -46,10 +46,10 @@ log = logging.getLogger(__name__)
 
 
 def execute_run(database: Database, settings: Settings, public_id: str, listen: Listener, stop: Stop) -> str | None:
-    """Claims a queued run and measures it; returns the state it ended in, or None when it was not to be had.
+    """Claims a queued run and measures it; returns the state it ended in, or None when it could not be claimed.
 
-    The caller holds the run's worker lock. Never raises for anything that a server or a person did: the run's
-    `error` says it in one sentence. Raises StorageError when the database itself fails.
+    The caller holds the run's worker lock. It never raises for anything that a server or a person did: the run's
+    `error` states it in one sentence. Raises StorageError when the database itself fails.
     """
     with database.write() as session:
         run = runs.run(session, public_id)
@@ -66,7 +66,7 @@ def execute_run(database: Database, settings: Settings, public_id: str, listen: 
 def _run_to_end(
     database: Database, settings: Settings, public_id: str, listen: Listener, stop: Stop
 ) -> tuple[str, str | None]:
-    """The state a run ends in, and why."""
+    """Returns the state that a run ends in, and why."""
     try:
         with database.read() as session:
             run = runs.run(session, public_id)
@@ -110,7 +110,7 @@ def _measure(active: ActiveRun) -> str | None:
             is_complete = True
         finally:
             freezer.freeze()
-            # of a round that was broken off the server has counted what nobody here has seen
+            # the server has counted a cancelled round whose answers were not read
             after = read_counters(engine, client) if is_complete else None
             notes = () if active.stop.requested else _notes_after_run(job)
             metrics = [*_counter_metrics(active, engine, model, before, after), *load_metrics(active.load_readings)]
@@ -121,7 +121,8 @@ def _measure(active: ActiveRun) -> str | None:
 def _plan(
     active: ActiveRun, engine: Engine, client: ServerClient, limits: WaitLimits
 ) -> tuple[Job, ModelInfo | None, ConfigFreezer]:
-    """What to measure, of which model, as the server reports it now: it may run another model than at the last run."""
+    """Returns what to measure, and of which model, as the server reports it now: it may run another model than at the
+    last run."""
     info, capabilities = _probe_server(active, client)
     model = choose_model(info, active.run.plan.get("model"))
     document = _model_document(engine, client, model)
@@ -145,7 +146,7 @@ def _plan(
 
 
 def _probe_server(active: ActiveRun, client: ServerClient) -> tuple[ServerInfo, Mapping[str, Any]]:
-    """What the server reports of itself, and all that is known of what it accepts."""
+    """Returns what the server reports, and all that is known of what it accepts."""
     is_believed = STATED_ENGINE in active.server.capabilities
     info = engines.probe(client, active.server.engine, is_believed=is_believed)
     server_id = active.run.server_id
@@ -156,7 +157,7 @@ def _probe_server(active: ActiveRun, client: ServerClient) -> tuple[ServerInfo, 
 
 
 def _model_document(engine: Engine, client: ServerClient, model: ModelInfo | None) -> Mapping[str, Any] | None:
-    """What the server says of the model's shape. Without it there may be no ceiling, but there is a run."""
+    """Returns the server's description of the model. Without it there may be no ceiling, but there is a run."""
     try:
         return engine.model_document(client, model.id) if model else None
     except ServerError:  # the run goes on with what the request tells
@@ -210,7 +211,8 @@ def _play(active: ActiveRun, job: Job, prepared: Prepared, freezer: ConfigFreeze
 
 @contextmanager
 def watch_sensors(is_local: bool, settings: Settings) -> Iterator[SensorProcess | None]:
-    """The process that reads this machine's sensors; None where the server is on another machine or sensors are off."""
+    """Returns the process that reads this machine's sensors; None when the server is on another machine or sensors are
+    off."""
     if not settings.sensors or not is_local:
         yield None
         return
@@ -225,7 +227,7 @@ def _conclude(
     notes: Sequence[str],
     server_metrics: Sequence[ServerMetric],
 ) -> None:
-    """Derives the numbers of whatever was measured, and stores what the server's counters and notes say about it."""
+    """Derives the numbers of what was measured, and stores what the server's counters and notes report about it."""
     evidence = {
         **run_checks.after(
             active.run.evidence, active.samples, before, after, notes, server_metrics, active.busy_check
@@ -241,10 +243,11 @@ def _conclude(
 
 
 def _notes_after_run(job: Job) -> Sequence[str]:
-    """What the server says of itself now that it has worked: some load the model only then, and wherever it fits."""
+    """Returns what the server reports of itself after it has worked: some load the model only then, and wherever it
+    fits."""
     try:
         info = job.engine.detect(job.client)
-    except ServerError:  # it has broken down since, which its run says
+    except ServerError:  # it has failed since, which the run reports
         return ()
     if info is None:
         return ()
@@ -253,9 +256,9 @@ def _notes_after_run(job: Job) -> Sequence[str]:
     if loaded is None or requested is None or loaded >= requested:
         return info.notes
     sentence = _(
-        "The server loaded the model with a context of {loaded:,} tokens, not with the {asked:,} asked for.",
+        "The server loaded the model with a context of {loaded:,} tokens instead of the requested {requested:,}.",
         loaded=loaded,
-        asked=requested,
+        requested=requested,
     )
     return (*info.notes, sentence)
 
@@ -263,7 +266,7 @@ def _notes_after_run(job: Job) -> Sequence[str]:
 def _counter_metrics(
     active: ActiveRun, engine: Engine, model: ModelInfo | None, before: Counters | None, after: Counters | None
 ) -> Sequence[ServerMetric]:
-    """What the server's own counters say of the whole run; empty where they restarted."""
+    """Returns what the server's own counters report for the whole run; empty when they restarted."""
     if before is None or after is None or after.was_reset(before):
         return ()
     answered = sum(sample.trace.status is Status.OK for sample in active.samples)

@@ -1,4 +1,4 @@
-"""What a run measures: a suite, an engine and a server; which cases fit; and the samples that come of it."""
+"""What a run measures: a suite, an engine and a server; the cases that fit; and their samples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Job:
     def request(
         self, case: Case, nonce: str | None = None, expected_prompt_tokens: int | None = None
     ) -> CompletionRequest:
-        """The request for one sample of `case`."""
+        """Returns the request for one sample of `case`."""
         return CompletionRequest(
             prompt=case.prompt,
             output_tokens=case.point.output_tokens,
@@ -50,7 +50,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The cases that fit, each with its prompt tokens as the server counts them, and those that had to be left out."""
+    """The cases that fit, each with its prompt tokens as the server counts them, and those that were left out."""
 
     cases: tuple[tuple[Case, int | None], ...]
     left_out: tuple[tuple[Case, str], ...]
@@ -90,9 +90,9 @@ def prepare(job: Job) -> Prepared:
 
 
 def exceeds_context(case: Case, prompt_tokens: int | None, context_tokens: int | None) -> str | None:
-    """One sentence when prompt and output do not fit; None when they do, or when the context is unknown.
+    """Returns one sentence when prompt and output do not fit; None when they do, or when the context is unknown.
 
-    `prompt_tokens` is what the server counts; without it, the length of the prompt is estimated.
+    `prompt_tokens` is the server's count; without it, the length of the prompt is used for an estimate.
     """
     prompt = prompt_tokens if prompt_tokens is not None else case.estimated_prompt_tokens
     if context_tokens is None or prompt + case.point.output_tokens <= context_tokens:
@@ -110,7 +110,7 @@ def exceeds_context(case: Case, prompt_tokens: int | None, context_tokens: int |
 
 
 def step_label(suite: Suite, cases: Sequence[Case], samples_done: int) -> str:
-    """Which sample comes after the first `samples_done`: `sample 2 of 5, point 1 of 3`; empty when all are done."""
+    """Names the sample after the first `samples_done`: `sample 2 of 5, point 1 of 3`; empty when all are done."""
     for index, case in enumerate(cases):
         streams = case.point.concurrency
         if samples_done < suite.rounds * streams:

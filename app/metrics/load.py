@@ -5,7 +5,7 @@ from app.metrics.base import Metric, Reading, Term
 
 
 def read_load(sample: Sample) -> Sequence[Reading]:
-    """The server's own time for loading the model; no reading where it states none."""
+    """Reads the server's own time for loading the model; there is no reading when it states none."""
     server = sample.trace.server
     return [] if server is None or server.load_ms is None else [Reading("server", server.load_ms)]
 

@@ -47,7 +47,7 @@ class Workload(Document):
 
 
 class Ratio(Document):
-    """A value over that of the base: 1.1 is 10 % more."""
+    """A value divided by that of the base: 1.1 is 10 % more."""
 
     value: Number
     low: Number = Field(description="Lower end of the 95 % interval.")

@@ -123,7 +123,7 @@ def engine_title(key: str) -> str:
 
 
 def suite_title(suite: Suite) -> str:
-    """In the reader's language; a suite of a person's own has the title that they gave it."""
+    """Returns a suite's title in the reader's language; a person's own suite has the title that they gave it."""
     return _(suite.title) if suite.key in BUILT_IN else suite.title
 
 

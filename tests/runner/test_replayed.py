@@ -162,7 +162,7 @@ def test_the_context_that_was_loaded_stands_beside_the_one_that_was_asked_for(
     assert config.settings["context"] == 32_768
     loaded = [metric["value"] for metric in run.evidence["server"] if metric["name"] == "context"]
     assert loaded == [2048]
-    sentence = "The server loaded the model with a context of 2,048 tokens, not with the 32,768 asked for."
+    sentence = "The server loaded the model with a context of 2,048 tokens instead of the requested 32,768."
     assert sentence in run.evidence["warnings"]
 
 

@@ -80,7 +80,7 @@ def read(client: TestClient, public_id: str) -> str:
     return text_of(answer.text)
 
 
-def add_run(database: Database, taken: Sequence[Sample] = (), status: str = "done", **fields: Any) -> str:
+def add_run(database: Database, samples: Sequence[Sample] = (), status: str = "done", **fields: Any) -> str:
     """A run of the first server and configuration with these samples; gives its public id."""
     with database.write() as session:
         server, config = session.exec(select(Server)).first(), session.exec(select(Config)).first()
@@ -94,23 +94,23 @@ def add_run(database: Database, taken: Sequence[Sample] = (), status: str = "don
             "suite_key": "triple",
             "suite_sha256": "0" * 64,
             "status": status,
-            "main_point_key": taken[0].point.key if taken else "512/128/1/0",
+            "main_point_key": samples[0].point.key if samples else "512/128/1/0",
             "samples_planned": 6,
-            "samples_done": len(taken),
+            "samples_done": len(samples),
             "queued_at": begun,
             "started_at": None if status == "queued" else begun,
             "finished_at": None if status in ("queued", "running") else now(),
         }
         run = Run(**{**values, **fields})
-        _store(session, run, taken)
+        _store(session, run, samples)
         return run.public_id
 
 
-def _store(session: Session, run: Run, taken: Sequence[Sample]) -> None:
+def _store(session: Session, run: Run, run_samples: Sequence[Sample]) -> None:
     session.add(run)
     session.flush()
     assert run.id is not None
-    for sample in taken:
+    for sample in run_samples:
         samples.add_sample(session, run.id, sample, now())
     measurements.derive(session, run.id)
 

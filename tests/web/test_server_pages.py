@@ -36,11 +36,13 @@ def test_a_probe_fills_the_form(client: TestClient, llama: Replay, headers: dict
 
 
 def test_another_url_is_probed_afresh(client: TestClient, llama: Replay) -> None:
-    with serve({"/v1/models": Script.json({"data": [{"id": "tiny"}]})}) as other:
+    with serve({"/v1/models": Script.json({"data": [{"id": "tiny"}]})}) as other_server:
         before = {"name": "llama.cpp host", "suggested_name": "llama.cpp host", "engine": "llama.cpp"}
-        answer = client.post("/servers/probe", data={"base_url": other.url, **before}, headers=HTMX)
-        assert f'value="OpenAI-compatible {other.url.removeprefix("http://")}"' in answer.text
-        typed = client.post("/servers/probe", data={"base_url": other.url, **before, "name": "mine"}, headers=HTMX)
+        answer = client.post("/servers/probe", data={"base_url": other_server.url, **before}, headers=HTMX)
+        assert f'value="OpenAI-compatible {other_server.url.removeprefix("http://")}"' in answer.text
+        typed = client.post(
+            "/servers/probe", data={"base_url": other_server.url, **before, "name": "mine"}, headers=HTMX
+        )
         assert 'name="name" type="text" value="mine"' in typed.text
 
 

@@ -76,7 +76,7 @@ def _traces(
     roofs: Mapping[int, float],
     shifts: Sequence[Shift],
 ) -> list[dict[str, object]]:
-    """Bands first, so that they lie under every line."""
+    """Returns the traces with the bands first, so that they are under every line."""
     drawn = [
         (series, panel, segments)
         for series in all_series
@@ -128,19 +128,19 @@ def _summary(
     drifts: Sequence[SeriesDrift],
     roof: float | None,
 ) -> str:
-    said = _(
+    runs = _(
         "{runs} of {configurations}",
         runs=plural(len(points), "run"),
         configurations=plural(len(points.used_configs), "configuration"),
     )
     first, last = points[0].started_at, points[-1].started_at
-    when = (
+    period = (
         _("on {day}", day=format_date(first))
         if format_date(first) == format_date(last)
         else _("from {first} to {last}", first=format_date(first), last=format_date(last))
     )
     newest = points[-1]
-    figures = joined(
+    values = joined(
         *(
             f"{lower_first(panel.metric.title)} {format_number(value)} {panel.metric.unit}"
             for panel in panels
@@ -153,13 +153,13 @@ def _summary(
     ceiling = _("; its decode ceiling, dashed, is {roof} tok/s", roof=format_number(roof)) if is_roof_shown else ""
     developments = [plural(len(shifts), "level shift")] if shifts else []
     developments += [plural(len(drifts), "slow drift")] if drifts else []
-    moved = _("; {shifts} within a configuration", shifts=enumerated(developments)) if developments else ""
+    level_shifts = _("; {shifts} within a configuration", shifts=enumerated(developments)) if developments else ""
     return _(
-        "{said} {when}; the newest, {model}, has {figures}{ceiling}{moved}.",
-        said=said,
-        when=when,
+        "{runs} {period}; the newest, {model}, has {values}{ceiling}{shifts}.",
+        runs=runs,
+        period=period,
         model=model,
-        figures=figures or _("no figures"),
+        values=values or _("no figures"),
         ceiling=ceiling,
-        moved=moved,
+        shifts=level_shifts,
     )

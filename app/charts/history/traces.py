@@ -1,4 +1,4 @@
-"""The series of a history: their members, names and looks, and their traces, thinned out for a screen."""
+"""The series of a history: their members, names and looks, and their traces, reduced for a screen."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from app.results.hardware import HardwareChange
 from app.results.history.table import HistoryTable, merged
 
 CONFIGURATION = "configuration"
-"""What series are made by unless a person says otherwise; else a key of `fields.series.series_titles`."""
+"""What series are made by unless a person chooses otherwise; else a key of `fields.run.series_titles`."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Series:
     index: int | None
     """None: drawn in the background."""
     key: str
-    """The fingerprint of its configuration, or the words of the field that it is made by."""
+    """The fingerprint of its configuration, or the text of the field that it is made by."""
     title: str
     segments: Sequence[Places]
-    """Each a line of its own: where the runs of one configuration with one prompt on one hardware are."""
+    """Each a line of its own: the places of the runs of one configuration with one prompt on one hardware."""
 
     @property
     def mode(self) -> str:
@@ -47,7 +47,7 @@ def series_of(
     engine_titles: Mapping[str, str],
     hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> list[Series]:
-    """The series in the order of their newest runs; beyond MAX_SERIES, all others together are the last one."""
+    """Returns the series in the order of their newest runs; beyond MAX_SERIES, all others together are the last one."""
     grouped: dict[str, list[Places]] = {}
     for segment in points.segments(hardware, by_labels=by == "label"):
         grouped.setdefault(_key(points, int(segment[0]), configs, by, engine_titles), []).append(segment)
@@ -81,7 +81,7 @@ def _key(
     by: str,
     engine_titles: Mapping[str, str],
 ) -> str:
-    """What series a run belongs to; all runs of a segment belong to the same."""
+    """Returns the key of the series that a run belongs to; all runs of a segment belong to the same."""
     config_id = int(points.config_ids[place])
     if by == CONFIGURATION:
         return str(config_id)
@@ -90,7 +90,7 @@ def _key(
 
 
 def _places(oldest_first: Sequence[str], distinct: Collection[str]) -> dict[str, int]:
-    """Which of the looks each series has: by its age among all, so that it keeps it when others come."""
+    """Returns the look of each series by its age among all, so that it keeps its look when others are added."""
     places: dict[str, int] = {}
     for age, key in enumerate(oldest_first):
         if key in distinct:
@@ -100,14 +100,15 @@ def _places(oldest_first: Sequence[str], distinct: Collection[str]) -> dict[str,
 
 
 MAX_BAND = 40
-"""So many steps are enough for the band of one series in one panel."""
+"""The most steps of the band of one series in one panel."""
 
 ValueSegments = Sequence[Places]
 """The segments of a series, without runs that have no value of one metric."""
 
 
 def segments_with_values(points: HistoryTable, series: Series, panel: Panel) -> ValueSegments:
-    """The segments of a series, reduced to the runs that have a value of the panel's metric; without empty ones."""
+    """Returns the segments of a series, reduced to the runs that have a value of the panel's metric; without empty
+    ones."""
     is_known = points.is_known(panel.place)
     with_values = [segment[is_known[segment]] for segment in series.segments]
     return [segment for segment in with_values if len(segment)]
@@ -123,7 +124,8 @@ def line(
     titles: Mapping[int, str],
     always: Places,
 ) -> dict[str, Any]:
-    """A series' trace of measured values; its line is broken between segments. Runs in `always` are never left out."""
+    """Returns a series' trace of measured values; its line is broken between segments. Runs in `always` are never left
+    out."""
     flat = [place for segment in segments for place in segment.tolist()]
     values: list[float] = points.values(panel.place)[flat].tolist()
     starts = _segment_starts(segments)
@@ -152,7 +154,7 @@ def line(
 
 
 def _point_texts(points: HistoryTable, places: Sequence[int], panel: Panel, with_spread: bool) -> Iterator[str]:
-    """Of very many runs the band says enough of their spread."""
+    """Returns the texts of points; with very many runs the band shows their spread well enough."""
     columns = (points.values(panel.place)[places].tolist(), points.deviations(panel.place)[places].tolist())
     for value, deviation in zip(*columns, strict=True):
         spread = plus_minus(value, deviation) if with_spread and not isnan(deviation) else ""
@@ -160,7 +162,7 @@ def _point_texts(points: HistoryTable, places: Sequence[int], panel: Panel, with
 
 
 def _segment_starts(segments: ValueSegments) -> list[int]:
-    """Places among all values at which another segment begins."""
+    """Returns the places among all values at which another segment begins."""
     starts, offset = [], 0
     for segment in segments[:-1]:
         offset += len(segment)
@@ -176,7 +178,7 @@ def _places_of(flat: Sequence[int], always: Places) -> list[int]:
 
 
 def _with_gaps(indices: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[int, bool]]:
-    """Each kept place, and before a start a gap."""
+    """Returns the kept places, with a gap before each start of a segment."""
     waiting = iter([*starts, None])
     start = next(waiting)
     for spot in indices:
@@ -188,7 +190,8 @@ def _with_gaps(indices: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[
 
 
 def band(points: HistoryTable, series: Series, panel: Panel, segments: ValueSegments) -> dict[str, Any] | None:
-    """The band of value ± standard deviation, one outline for each segment; with many runs, neighbours share a step."""
+    """Returns the band of value ± standard deviation, one outline for each segment; with many runs, neighbours share a
+    step."""
     x: list[str | None] = []
     y: list[float | None] = []
     total = sum(len(segment) for segment in segments)
@@ -221,7 +224,7 @@ def band(points: HistoryTable, series: Series, panel: Panel, segments: ValueSegm
 def roofs(
     points: HistoryTable, series: Series, panel: Panel, ceilings: Mapping[int, float], pad: timedelta
 ) -> dict[str, Any] | None:
-    """A dashed line at the decode ceiling of each configuration that has one, as long as its newest segment."""
+    """Returns a dashed line at the decode ceiling of each configuration that has one, as long as its newest segment."""
     x: list[str | None] = []
     y: list[float | None] = []
     newest = {

@@ -1,4 +1,4 @@
-"""Done runs in order of time, with the metrics that a history shows."""
+"""Finished runs in order of time, with the metrics that a history shows."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -22,7 +22,8 @@ def history(
     metrics: Sequence[str] = HEADLINE_METRICS,
     config_ids: Collection[int] | None = None,
 ) -> tuple[HistoryTable, int]:
-    """All done runs that count, in order of time, and how many hidden ones are left out; None: all configurations."""
+    """Returns all finished runs that count, in order of time, and how many hidden ones are left out; None: all
+    configurations."""
     return _history(session, where, tuple(metrics), None if config_ids is None else tuple(config_ids))
 
 
@@ -39,14 +40,15 @@ def _history(
     wide = None if (where, metrics, config_ids) == everything else _history.peek(session, *everything)
     if wide is None:
         return _read(session, _points(metrics).where(NOT_HIDDEN, *filters), metrics), hidden
-    # a choice on an open history: which runs is asked in a fraction of the time that their measurements take
+    # a choice on an open history: selecting the runs takes a fraction of the time that their measurements take
     chosen = session.exec(select(Run.public_id).where(*DONE, NOT_HIDDEN, *filters))
     return wide[0].take(wide[0].with_public_ids(chosen)), hidden
 
 
 @cached_query(maxsize=2)
 def newest(session: Session, per_series: int, metrics: Sequence[str] = HEADLINE_METRICS) -> HistoryTable:
-    """The newest runs that count of each configuration and suite, on servers that are in use, in order of time."""
+    """Returns the newest runs that count of each configuration and suite on servers that are in use, in order of
+    time."""
     age = func.row_number().over(
         partition_by=[col(Run.config_id), col(Run.suite_key)], order_by=[col(Run.started_at).desc(), col(Run.id).desc()]
     )
@@ -66,7 +68,7 @@ def _points(metrics: Sequence[str]) -> Any:
     query: Any = (
         select(  # type: ignore[call-overload]  # typed for at most four columns
             Run.public_id,
-            type_coerce(Run.started_at, String),  # as it is stored: texts become moments faster all together
+            type_coerce(Run.started_at, String),  # as stored: converting all texts to times at once is faster
             Run.config_id,
             Run.server_id,
             Run.suite_sha256,

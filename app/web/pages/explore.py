@@ -52,7 +52,7 @@ def show_explorer(request: Request, session: ReadSession) -> Response:
         request,
         "explore.html",
         status=BadInput.http_status if exploration.problems else 200,
-        # not the result with its hundred thousand points: what a template holds stays until its cycles are collected
+        # not the result with its hundred thousand points: a template's values live until their cycles are collected
         x=result.x,
         y=result.y,
         series=result.series,

@@ -115,8 +115,8 @@ def parse_grouping(text: str, configs: Mapping[int, ConfigDescription]) -> str:
     if text and text not in titles:
         raise BadInput(
             _(
-                "Series are made by one of {known}; {text!r} is not one of them.",
-                known=", ".join(titles),
+                "Series are made by one of {fields}; {text!r} is not one of them.",
+                fields=", ".join(titles),
                 text=text[:40],
             )
         )
@@ -153,7 +153,7 @@ def show_history(
     by: str = "",
     only: Annotated[Sequence[str], Query()] = (),
 ) -> Response:
-    """The history of one suite, since speeds at different prompt lengths are not comparable."""
+    """Shows the history of one suite, since speeds at different prompt lengths are not comparable."""
     choices = filter_choices(session)
     config_by_id = configs.describe(session)
     where, problems = RunFilter.parse_leniently(request.query_params)
@@ -181,7 +181,7 @@ def show_history(
         values=filterable_values(config_by_id, engine_titles()),
         is_filtered=bool(request.query_params),
     )
-    if not error:  # the address of what is shown, for whom scripts do the choosing
+    if not error:  # the address of the current view, for readers whose choices are made by scripts
         response.headers["hx-push-url"] = f"{path_for(request, 'history')}?{view.query}"
     return response
 

@@ -34,7 +34,7 @@ def list_machines(request: Request, session: ReadSession) -> Response:
 
 @router.get("/machines/new", name="new_machine")
 def new_machine(request: Request, database: DatabaseDep, here: bool = False) -> Response:
-    """With `here`, everything that this machine tells of itself is filled in."""
+    """Shows the form; with `here`, it is filled in with what detection finds on this machine."""
     return _detected(request, database) if here else _form(request, database, Fields())
 
 
@@ -50,7 +50,7 @@ def add_machine(request: Request, database: DatabaseDep, form: Form) -> Response
 
 @router.post("/machines/accelerators", name="accelerators")
 def change_accelerators(request: Request, database: DatabaseDep, form: Form) -> Response:
-    """The form with one row more, one less, or what the catalogue knows filled in; nothing is stored."""
+    """Shows the form with one row more or less, or filled in from the catalogue; nothing is stored."""
     with database.read() as session:
         slug = form.get("slug")
         machine = machines.machine(session, slug) if slug else None
@@ -80,7 +80,8 @@ def show_machine(
 
 @router.get("/machines/{slug}/edit", name="edit_machine")
 def edit_machine(request: Request, database: DatabaseDep, slug: str, detect: bool = False) -> Response:
-    """With `detect`, what this machine tells of itself stands in the form; saving takes it over."""
+    """Shows the form; with `detect`, it is filled in with what detection finds on this machine, and saving stores
+    that."""
     with database.read() as session:
         machine = machines.machine(session, slug)
     if detect and machines.is_local_machine(machine):
@@ -114,7 +115,7 @@ def restore_machine(request: Request, session: WriteSession, slug: str) -> Respo
 
 @router.post("/machines/{slug}/bandwidth", name="measure_bandwidth")
 def measure_bandwidth(request: Request, database: DatabaseDep, settings: SettingsDep, slug: str) -> Response:
-    """Starts the process that measures; this one only watches."""
+    """Starts the process that measures; the web process only watches it."""
     bandwidth_process.start(database, settings, slug)
     with database.read() as session:
         return _to(request, machines.machine(session, slug))
@@ -122,7 +123,7 @@ def measure_bandwidth(request: Request, database: DatabaseDep, settings: Setting
 
 @router.get("/machines/{slug}/bandwidth", name="bandwidth")
 def show_bandwidth(request: Request, database: DatabaseDep, settings: SettingsDep, slug: str) -> Response:
-    """How far a measurement is; the page as a whole is shown again when it has ended."""
+    """Shows the progress of a measurement; when it has ended, the whole page is loaded again."""
     with database.read() as session:
         machine = machines.machine(session, slug)
     if not is_partial(request):

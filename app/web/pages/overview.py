@@ -28,7 +28,7 @@ from app.web.templates import engine_titles, render
 
 RECENT = timedelta(days=30)
 MAX_RUNS_PER_SERIES = 64
-"""Of each configuration and suite."""
+"""The most runs of each configuration and suite."""
 
 
 class RecentChange(NamedTuple):
@@ -37,7 +37,7 @@ class RecentChange(NamedTuple):
     fingerprint: str
     before: str
     after: str
-    """Public ids of the runs before and after a shift; of a drift the first and the newest run."""
+    """The public ids of the runs before and after a shift; for a drift, of the first and the newest run."""
     is_worse: bool
     is_drift: bool
 
