@@ -68,7 +68,6 @@ def measure(request: RunRequest, run_count: int, as_json: bool) -> None:
     with database.write() as session:
         server = servers.server(session, slug)
         assert server.id is not None
-        servers.remember(session, server.id, settings=stated_settings)
         if request.log is not None:
             servers.edit_server(session, slug, log_path=parse_log_path(request.log))
     documents: list[dict[str, Any]] = []
@@ -83,6 +82,7 @@ def measure(request: RunRequest, run_count: int, as_json: bool) -> None:
             warmups=request.warmups,
             model=request.model,
             note=request.note,
+            settings=stated_settings,
         )
         with database.read() as session:
             documents.append(run_document(session, public_id))

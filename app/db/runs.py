@@ -29,8 +29,9 @@ def add_run(
     model: str | None = None,
     note: str = "",
     public_id: str | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Queue a run of a suite. Raises Conflict where the server or its machine is archived, BadInput for too long a
+    """Queue a run of a suite. `settings` are stated of its model, which only the run itself may know. Raises Conflict where the server or its machine is archived, BadInput for too long a
     text."""
     refuse_archived(server, server.machine)
     if model is not None and len(model) > MAX_MODEL_CHARS:
@@ -48,6 +49,7 @@ def add_run(
             "repetitions": suite.repetitions,
             "warmups": suite.warmups,
             "model": model or server.model,
+            **({"settings": dict(settings)} if settings else {}),
         },
         samples_planned=suite.sample_count(suite.cases),
         note=checked_note(note),

@@ -133,6 +133,8 @@ class Server(SQLModel, table=True):
     """The last probe: engine_version, models, context_tokens, settings."""
     settings: dict[str, Any] = _json(dict)
     """What a probe cannot know and a person said once: cards, split_mode, KV types, ..."""
+    model_settings: dict[str, dict[str, Any]] = _json(dict)
+    """The same of single models, by their ids, where the server has several."""
     log_path: str | None = Field(default=None, max_length=1000)
     """Its log on this machine, whose new lines are read during a run; no part of any configuration."""
     labels: list[str] = _json(list)

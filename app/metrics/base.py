@@ -68,6 +68,8 @@ class Metric:
     """Read from the samples that were meant to find their prompt in the cache, and from no others."""
     counts_failures: bool = False
     """Of a metric with `round_formula`: a request without a whole answer counts in its round, with nothing achieved."""
+    counts_warmups: bool = False
+    """Of a metric whose event comes once, most likely in a warm-up: it is read from all samples."""
     invalidated_by: frozenset[str] = frozenset()
     """Flags that make this metric, but not the whole sample, worthless."""
     server_invalidated_by: frozenset[str] = frozenset({"unit_mismatch", "implausible"})
@@ -138,6 +140,8 @@ NULL_REASONS = {
     "not_finite": "The figures give no number that makes sense.",
     "not_stated": "The server did not state it.",
     "not_measured": "Nothing that was read tells it.",
+    "already_loaded": "The model was in memory already: no sample waited for it.",
+    "model_load": "The server loaded the model first: TTFT is mostly that.",
     "not_reused": "The server worked through the prompt anew although it had just seen it.",
     "few_readings": "It took less than two readings of the sensors, which come twice a second.",
     "idle_cards": "The GPUs that tell their power did no work, and the processor does not tell its own.",
