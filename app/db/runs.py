@@ -31,8 +31,10 @@ def add_run(
     public_id: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Queue a run of a suite. `settings` are stated of its model, which only the run itself may know. Raises Conflict where the server or its machine is archived, BadInput for too long a
-    text."""
+    """Queue a run of a suite. `settings` are stated of its model; which that is may be known only to the run itself.
+
+    Raises Conflict where the server or its machine is archived, BadInput for too long a text.
+    """
     refuse_archived(server, server.machine)
     if model is not None and len(model) > MAX_MODEL_CHARS:
         raise BadInput(_("The model's name is longer than {most} characters.", most=MAX_MODEL_CHARS))

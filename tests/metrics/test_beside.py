@@ -214,7 +214,7 @@ def test_what_was_stated_with_each_answer() -> None:
         "draft_acceptance": 0.4,
         "expert_cache_hit_rate": pytest.approx(0.85),
     }
-    assert found["load_ms"].provenance == "stated with 2 of 3 answers"
+    assert found["load_ms"].provenance == "stated with 1 of 3 answers"
     assert stated([sample()]) == []
 
 
