@@ -19,8 +19,14 @@ from app.results.fields import registry
 from app.results.fields.configuration import CONFIGURATION_FIELDS
 from app.results.fields.field import Disclosure, Field, SearchColumn, SearchScope
 from app.results.fields.registry import GROUPS, all_fields, explorer_fields, grouped
-from app.results.fields.run import requested_context_tokens
-from app.results.fields.series import filtered_series_keys, series_context, series_name, series_text, series_titles
+from app.results.fields.run import (
+    filtered_series_keys,
+    requested_context_tokens,
+    series_context,
+    series_name,
+    series_text,
+    series_titles,
+)
 from app.results.naming import distinct_titles
 from app.results.run_filter import PARAMETERS, RunFilter
 from app.results.run_list import list_runs

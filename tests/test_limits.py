@@ -15,7 +15,7 @@ from app.db.machines import MachineDevice
 from app.measure.run_checks import sensor_warnings
 from app.results.ceiling import Evidence, Limit, Placement, Unknown, limits, limits_of_run, run_ceilings
 from app.results.ceiling.limits.evidence import ORDER
-from app.results.speculation import Drafts
+from app.results.token_counts import Drafts
 from tests.ceiling.published_rows import geometry_of, of_catalogue
 from tests.ceilings import GEOMETRY, RAM, card, measured, placement_of
 from tests.traces import figures, sample, stream, trace

@@ -13,7 +13,7 @@ from app.core.samples import Workload
 from app.db.machines import BandwidthValue, MachineDevice
 from app.db.models import KnownGeometry
 from app.db.tables import Config
-from app.metrics.token_counts import TokenCounts
+from app.metrics.token_times import TokenCounts
 from app.results.ceiling import Placement, RunCeiling, Unknown, flag_above_ceiling, resolve_placement, run_ceilings
 from tests.ceilings import RAM, measured
 from tests.seed import made_sample

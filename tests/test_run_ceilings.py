@@ -31,7 +31,7 @@ from app.results.ceiling import (
     run_ceilings,
 )
 from app.results.hardware import hardware_of, refreeze
-from app.results.speculation import Drafts
+from app.results.token_counts import Drafts
 from app.schemas.run_document import run_document
 from tests.ceiling.models import MODELS
 from tests.ceilings import GEOMETRY, POINT, RAM, card, measured, placement_of

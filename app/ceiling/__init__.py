@@ -3,7 +3,7 @@
     geometry        what is known of a model: weights by role, attention layers, states
     number_formats  bytes of a block, bits of a KV cache type, bits per weight of a quantization's label
     sources         a file or text -> Geometry
-        gguf, gguf_reader, ggml_keys, ggml_geometry, ollama      GGUF files, and what Ollama repeats of them
+        gguf, ggml_keys, ggml_geometry      GGUF files, and what Ollama repeats of them
         hf_config, hf_keys, hf_layers, hf_blocks, hf_recurrent, hf_quantization      config.json
         structural_keys, named_totals      what a file says that is not understood, or contradicts its tensors
     bytes_per_step  Geometry -> bytes of a decode step

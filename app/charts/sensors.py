@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from app.charts.base import MAX_SERIES, Figure, LegendEntry, Table, axis, hover_template
-from app.charts.stack import stacked, y_name
+from app.charts.base import MAX_SERIES, Figure, LegendEntry, Table, axis, hover_template, stacked, y_name
 from app.core.i18n import N_, _, as_sentence, joined
 from app.core.samples import Sample
 from app.core.units import format_number, plural

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.charts.base import Figure, LegendEntry, Table, axis, hover_template
-from app.charts.stack import stacked, y_name
+from app.charts.base import Figure, LegendEntry, Table, axis, hover_template, stacked, y_name
 from app.core.i18n import N_, _, joined
 from app.core.units import format_number, plural
 from app.metrics.serving import Served, largest_within

@@ -10,7 +10,7 @@ from app.core.settings import Settings
 from app.db import shares
 from app.db.database import Database
 from app.share import Snapshot, links
-from app.share.markdown import to_markdown
+from app.share.formats import to_markdown
 from app.share.page import render_file
 from app.web.forms import Fields
 from app.web.sharing import fields_of_address, fields_of_runs, is_address, share_preview

@@ -7,7 +7,7 @@ from app.cli.text import run_text
 from app.core.config_settings import remote_host
 from app.core.units import format_age, format_number
 from app.metrics import HEADLINE_METRICS, metrics
-from app.results.compare import compare_refs
+from app.results.compare import observations
 from app.results.run_filter import RunFilter
 from app.results.run_list import RunRow, list_runs
 from app.schemas.run_document import run_document, runs_document
@@ -16,7 +16,7 @@ from app.schemas.run_document import run_document, runs_document
 def print_run(name: str, as_json: bool) -> None:
     """Prints a run, named by its ID or as `latest`, `previous` or `baseline`. Raises NotFound."""
     with open_runs().read() as session:
-        document = run_document(session, compare_refs.resolve_run_id(session, name))
+        document = run_document(session, observations.resolve_run_id(session, name))
     if as_json:
         print_json(document)
     else:

@@ -9,7 +9,7 @@ from app.core.i18n import as_sentence
 from app.core.samples import Workload
 from app.core.units import DASH, format_number, plural, spread
 from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, further_metrics, metrics, preferred
-from app.results.compare.words import unsound_run_words
+from app.results.compare.result import unsound_run_words
 from app.suites import point_title
 
 

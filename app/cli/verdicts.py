@@ -6,8 +6,18 @@ from typing import Any
 from app.core.units import change_interval, format_number, format_percent
 from app.metrics import metrics
 from app.results.compare.differences import verdict_subject_text
-from app.results.compare.result import Cell, Comparison, MetricRow, Pair, PointRows, Subject
-from app.results.compare.words import pair_scatter_words, scatter_words, settle_words, unsound_words
+from app.results.compare.result import (
+    Cell,
+    Comparison,
+    MetricRow,
+    Pair,
+    PointRows,
+    Subject,
+    pair_scatter_words,
+    scatter_words,
+    settle_words,
+    unsound_words,
+)
 from app.stats.runs import RunScatter
 from app.stats.verdict import Ratio, Verdict
 from app.suites import point_title

@@ -27,6 +27,7 @@ class Kind(StrEnum):
     USAGE = "usage"
     PROGRESS = "progress"
     COMMENT = "comment"
+    """Keeps the connection open: a comment, or a gateway's own words in the form of an answer."""
     DONE = "done"
     ERROR = "error"
 

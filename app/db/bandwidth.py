@@ -8,7 +8,7 @@ from sqlmodel import Session, col, func, select
 
 from app.core.errors import Conflict
 from app.core.i18n import N_, _
-from app.db import machine_lock
+from app.db import machines
 from app.db.database import session_memo
 from app.db.tables import BandwidthProbe, Machine, now
 from app.hardware.bandwidth import BandwidthResult, remarks
@@ -22,8 +22,8 @@ BEING_MEASURED = N_("The memory of this machine is being measured already.")
 def add_probe(session: Session, machine: Machine) -> BandwidthProbe:
     """Start the record of a measurement. Raises Conflict while a measurement or a run is running on the machine."""
     assert machine.id is not None
-    machine_lock.lock_machine(session, machine.id)
-    if session.exec(select(machine_lock.has_running_run(machine.id))).one():
+    machines.lock_machine(session, machine.id)
+    if session.exec(select(machines.has_running_run(machine.id))).one():
         raise Conflict(_("A run is being measured on {name}: wait until it is done.", name=machine.name))
     added = BandwidthProbe(machine_id=machine.id, phase="Starting.")
     try:

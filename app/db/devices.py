@@ -13,8 +13,8 @@ from app.ceiling.offload import Offload
 from app.core.errors import BadInput, NotFound
 from app.core.i18n import _, enumerated, joined
 from app.db import machines
+from app.db.database import cached_query
 from app.db.machines import MachineDevice
-from app.db.query_cache import cached_query
 from app.db.tables import Device, Machine
 from app.hardware import catalogue
 from app.hardware.catalogue import Catalogue

@@ -1,10 +1,13 @@
-"""Text that a query can look at on either database: what stands inside JSON columns, and text without case."""
+"""Columns of text: JSON that a query can look into on either database, text without case, and messages."""
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Exists, String, cast, exists, literal, type_coerce
+from sqlalchemy import ColumnElement, Dialect, Exists, String, TypeDecorator, cast, exists, literal, type_coerce
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
+from sqlmodel import AutoString
+
+from app.core.i18n import restored_text, stored_text
 
 
 class _Items(FunctionElement[Any]):
@@ -98,3 +101,16 @@ def _is_filled(column: Any) -> ColumnElement[bool]:
 def _any_has(rows: FunctionElement[Any], text: str) -> Exists:
     values = rows.table_valued("value")
     return exists().select_from(values).where(contains(values.c.value, text))
+
+
+class MessageText(TypeDecorator[str]):
+    """Read in the reader's language; JSON columns do the same for each text inside them (`app.db.database`)."""
+
+    impl = AutoString
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, _dialect: Dialect) -> str | None:
+        return None if value is None else stored_text(value)
+
+    def process_result_value(self, value: Any, _dialect: Dialect) -> str | None:
+        return None if value is None else restored_text(value)

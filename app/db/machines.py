@@ -7,13 +7,14 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from sqlalchemy import ColumnElement, exists
 from sqlmodel import Session, col, select
 
 from app.core.errors import BadInput, NotFound
 from app.core.i18n import N_, _, joined
 from app.db import bandwidth
 from app.db.slugs import free_slug
-from app.db.tables import Machine, now
+from app.db.tables import BandwidthProbe, Machine, Run, now
 from app.hardware import memory
 from app.hardware.catalogue import built_in
 from app.hardware.host import this_host
@@ -263,3 +264,18 @@ def capacity_of(device: MachineDevice) -> int | None:
 def _shares_system_memory(name: str, memory_bytes: int | None) -> bool:
     device = built_in().find(name, memory_bytes).device
     return device is not None and device.kind == "apu"
+
+
+def lock_machine(session: Session, machine_id: int) -> None:
+    """Lock a machine until this transaction ends: nobody else can start a measurement on it."""
+    session.exec(select(Machine.id).where(Machine.id == machine_id).with_for_update(key_share=True)).all()
+
+
+def has_running_run(machine_id: int) -> ColumnElement[bool]:
+    """A condition: whether a run is running on the machine."""
+    return exists().where(col(Run.machine_id) == machine_id, col(Run.status) == "running")
+
+
+def has_running_probe(machine_id: int) -> ColumnElement[bool]:
+    """A condition: whether the bandwidth of the machine is being measured."""
+    return exists().where(col(BandwidthProbe.machine_id) == machine_id, col(BandwidthProbe.status) == "running")

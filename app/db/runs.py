@@ -11,7 +11,7 @@ from sqlmodel import Session, col, func, select, update
 from app.core.errors import BadInput, Conflict, NotFound
 from app.core.i18n import _
 from app.core.units import plural
-from app.db import machine_lock
+from app.db import machines
 from app.db.tables import ENDED_STATES, BandwidthProbe, Config, Machine, Run, Server, new_public_id, now
 from app.suites import Suite
 
@@ -115,14 +115,14 @@ def runs_by_id(session: Session, public_ids: Collection[str]) -> dict[str, Run]:
 def claim(session: Session, run_id: int, worker_pid: int, worker_instance: str) -> bool:
     """Turn a queued run into a running one; False when it is no longer queued, or its machine is being measured."""
     machine_id = session.get_one(Run, run_id).machine_id
-    machine_lock.lock_machine(session, machine_id)
+    machines.lock_machine(session, machine_id)
     try:
         with session.begin_nested():
             return _change(
                 session,
                 run_id,
                 ("queued",),
-                ~machine_lock.has_running_probe(machine_id),
+                ~machines.has_running_probe(machine_id),
                 status="running",
                 started_at=now(),
                 worker_pid=worker_pid,
@@ -198,7 +198,7 @@ def queue_position(session: Session, run: Run) -> int:
 
 def wait_reason(session: Session, run: Run) -> str:
     """Why a queued run does not start yet, in one sentence."""
-    if session.exec(select(machine_lock.has_running_probe(run.machine_id))).one():
+    if session.exec(select(machines.has_running_probe(run.machine_id))).one():
         return _("Waiting until the bandwidth of this machine has been measured.")
     ahead = queue_position(session, run)
     return (

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, CheckConstraint, Column, Index, LargeBinary, UniqueConstraint, text
 from sqlmodel import Field, Relationship, SQLModel
 
-from app.db.message_column import MessageText
+from app.db.json_columns import MessageText
 
 SQLModel.metadata.naming_convention = {
     "ix": "ix_%(column_0_label)s",

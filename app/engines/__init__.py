@@ -17,6 +17,8 @@ from app.core.settings import Settings
 from app.engines.base import API_PREFIX, STATED_ENGINE, Engine, ServerInfo
 from app.engines.flags import COMMON, CommandLine, FlagTable, merge_tables, parse_text
 from app.engines.http import ServerClient
+from app.engines.identity import named_engines, read_identity
+from app.engines.openai import ENGINE as GENERIC
 
 # usual ports of servers that have no engine of their own here
 _MORE_PORTS = (8081, 8888)
@@ -27,11 +29,25 @@ _DISCOVERY_ANSWER_S = 1.5
 
 @lru_cache(maxsize=1)
 def all() -> tuple[Engine, ...]:
-    """Every engine, in the order in which a probe tries them."""
+    """Every engine, in the order in which a probe tries them: imitators first, the generic one last."""
     names = (module.name for module in iter_modules(__path__) if not module.ispkg)
     instances = (getattr(import_module(f"{__name__}.{name}"), "ENGINE", None) for name in names)
-    engines = [engine for engine in instances if isinstance(engine, Engine)]
-    return tuple(sorted(engines, key=lambda engine: (-engine.probe_priority, engine.key)))
+    engines = sorted((engine for engine in instances if isinstance(engine, Engine)), key=lambda engine: engine.key)
+    order: list[Engine] = []
+    for engine in engines:
+        if engine is not GENERIC:
+            _place(engine, engines, order)
+    return (*order, GENERIC)
+
+
+def _place(engine: Engine, engines: Sequence[Engine], order: list[Engine]) -> None:
+    """Puts an engine at the end of the order, and in front of it all that imitate it."""
+    if engine in order:
+        return
+    for imitator in engines:
+        if engine.key in imitator.imitates:
+            _place(imitator, engines, order)
+    order.append(engine)
 
 
 def titles() -> dict[str, str]:
@@ -106,11 +122,12 @@ def open_client(
 
 
 def probe(client: ServerClient, engine: str | None = None, *, is_believed: bool = True) -> ServerInfo:
-    """A description of the server by the first engine that detects it; by `engine` alone where one is named.
+    """A description of the server by the engine that it says it is, else by the first one that detects it.
 
-    A named engine is believed when its API answers, even where nothing identifies it; not so when `is_believed` is
-    false, because only an earlier probe named it. A server that lets one engine's question time out is then asked only
-    what any server is asked. Raises ServerError with what is wrong, NotFound for an unknown engine.
+    Where `engine` is named, by that one alone: it is believed when its API answers, even where nothing identifies it;
+    not so when `is_believed` is false, because only an earlier probe named it. A server that lets one engine's question
+    time out is then asked only what any server is asked. Raises ServerError with what is wrong, NotFound for an unknown
+    engine.
     """
     candidates = all() if engine is None else (find(engine),)
     is_stated = is_believed and engine is not None
@@ -137,7 +154,7 @@ def _root_above(base_url: str, candidates: Sequence[Engine]) -> str | None:
 def _probe_root(
     client: ServerClient, base_url: str, candidates: Sequence[Engine], is_stated: bool
 ) -> ServerInfo | None:
-    specific = [engine for engine in candidates if engine.probe_priority > 0]
+    specific = [engine for engine in candidates if engine is not GENERIC]
     try:
         with client.parent(base_url) as parent:
             info = _probe(parent, specific, is_stated)
@@ -148,26 +165,60 @@ def _probe_root(
 
 def _probe(client: ServerClient, candidates: Sequence[Engine], is_stated: bool) -> ServerInfo | None:
     with client.caching_gets():
-        for candidate in candidates:
-            try:
-                info = candidate.detect(client)
-            except ServerError as problem:
-                if problem.trouble is not ServerErrorKind.TIMEOUT or candidate is candidates[-1]:
-                    raise
-                info = candidates[-1].detect(client)
-            if info is not None:
-                return info
-        return _describe(client, candidates[0]) if is_stated else None
+        try:
+            named = named_engines(read_identity(client, all()), all())
+        except ServerError as problem:
+            if problem.trouble is not ServerErrorKind.TIMEOUT:
+                raise
+            named, candidates = [], candidates[-1:]
+        by_name = [engine for engine in candidates if engine in named]
+        if named and not by_name and not is_stated and GENERIC not in candidates:
+            raise _is_another(client, candidates[0], named[0])
+        # what the server says it is, no shape of an endpoint can contradict; only a person can
+        by_shape = candidates if is_stated or not named else [engine for engine in candidates if engine is GENERIC]
+        if (info := _detect(client, by_name, candidates[-1])) is not None:
+            return info
+        if by_name and (info := _describe(client, by_name[0])) is not None:
+            return info
+        if (info := _detect(client, by_shape, candidates[-1])) is not None:
+            return info
+        info = _describe(client, candidates[0]) if is_stated else None
+        return None if info is None else replace(info, capabilities={**info.capabilities, STATED_ENGINE: True})
+
+
+def _is_another(client: ServerClient, expected: Engine, named: Engine) -> ServerError:
+    return ServerError(
+        _(
+            "{url} says that it is {title}, not {expected}: choose that engine for the server.",
+            url=client.base_url,
+            title=named.title,
+            expected=expected.title,
+        ),
+        ServerErrorKind.NOT_LLM,
+    )
+
+
+def _detect(client: ServerClient, engines: Sequence[Engine], last_resort: Engine) -> ServerInfo | None:
+    """The description by the first of the engines that detects the server."""
+    for engine in engines:
+        try:
+            info = engine.detect(client)
+        except ServerError as problem:
+            if problem.trouble is not ServerErrorKind.TIMEOUT or engine is last_resort:
+                raise
+            info = last_resort.detect(client)
+        if info is not None:
+            return info
+    return None
 
 
 def _describe(client: ServerClient, engine: Engine) -> ServerInfo | None:
     try:
-        info = engine.describe(client)
+        return engine.describe(client)
     except ServerError as problem:
         if problem.trouble is not ServerErrorKind.NOT_LLM:
             raise
         return None
-    return replace(info, capabilities={**info.capabilities, STATED_ENGINE: True})
 
 
 def well_known_ports() -> list[int]:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from app.core.samples import ServerFigures, Trace
 from app.core.server_metrics import ServerMetric
@@ -26,6 +26,8 @@ LOAD_GAUGES = {"requests_running": "", "requests_waiting": "", "kv_cache_use": "
 
 FROM_LOG = "from_log"
 """Key in `ServerFigures.raw`: the figures of this request that come from the server's log, not from the answer."""
+DIFFERING = "differing"
+"""Key in `ServerFigures.raw`: the figures that the server's answer, its record and its log state differently."""
 LOG_OVERLAP = "log_overlap"
 """Key in `ServerFigures.raw`: the log shows another request at work at the same time."""
 
@@ -154,6 +156,8 @@ class LoggedRequest:
     prompt_tokens: int | None = None
     """All of them, where the log has that; `figures` has those that were processed."""
     cached_tokens: int | None = None
+    counts_beyond_end: bool = False
+    """Its output tokens may be more than the answer has: those that a last step made beyond the end, too."""
     overlaps: bool = False
     """Another request was at work at the same time: each of their times includes work on the other, and where their
     lines are mixed without ids, what cannot be assigned is unknown."""
@@ -188,8 +192,16 @@ class Engine(ABC):
     key: ClassVar[str]
     """Stable name in the database, in JSON and for `--engine`."""
     title: ClassVar[str]
-    probe_priority: ClassVar[int] = 0
-    """A probe tries engines from the highest priority down; the generic engine has 0 and is the last."""
+    owned_by: ClassVar[tuple[str, ...]] = ()
+    """What its list of models says as `owned_by`: this and the next three name the engine (see `identity`)."""
+    server_header: ClassVar[tuple[str, ...]] = ()
+    """The product in its `Server` header, without a version; not the web server that many engines are built on."""
+    response_headers: ClassVar[tuple[str, ...]] = ()
+    """Names of headers that no other server sends with its list of models."""
+    health_service: ClassVar[tuple[str, ...]] = ()
+    """What its `/health` says as `service`."""
+    imitates: ClassVar[tuple[str, ...]] = ()
+    """Keys of engines whose endpoints it has as well: where nothing names the engine, its own are looked for first."""
     default_ports: ClassVar[tuple[int, ...]] = ()
     api_roots: ClassVar[tuple[str, ...]] = ()
     """Paths below the server's address that the engine's documentation calls the address of the API."""
@@ -198,6 +210,9 @@ class Engine(ABC):
     when the server starts."""
     batches: ClassVar[bool] = True
     """The engine may process several prompts at once: the prefill time of one request then includes other work."""
+    decode_intervals: ClassVar[Literal["n", "n-1"]] = "n-1"
+    """How many of the times between two tokens its own decode time covers, in answers and in logs: from the first of n
+    tokens to the last, or the step that made the first one too."""
     slots_option: ClassVar[str] = ""
     """The engine's option for how many requests it works on at once, as text; empty where there is none."""
     prompt_options: ClassVar[str] = ""
@@ -214,6 +229,15 @@ class Engine(ABC):
     def has_log(self) -> bool:
         """Whether the engine reads its server's log."""
         return type(self).read_log is not Engine.read_log
+
+    def decode_span_ms(self, decode_ms: float | None, output_tokens: int | None) -> float | None:
+        """The part of the engine's own decode time that lies between the first token and the last, for ServerFigures.
+
+        None where there is none.
+        """
+        if self.decode_intervals == "n-1" or decode_ms is None:
+            return decode_ms
+        return decode_ms * (output_tokens - 1) / output_tokens if output_tokens and output_tokens > 1 else None
 
     @abstractmethod
     def detect(self, client: ServerClient) -> ServerInfo | None:

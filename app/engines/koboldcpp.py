@@ -21,8 +21,9 @@ class KoboldCpp(OpenAI):
     key = "koboldcpp"
     title = "KoboldCpp"
     default_ports = (5001,)
-    # before llama.cpp and Ollama, whose endpoints it imitates
-    probe_priority = 60
+    owned_by = ("koboldcpp",)
+    server_header = ("ConcedoLlamaForKoboldServer",)
+    imitates = ("llama.cpp", "ollama")
     batches = False
     flags = FlagTable(
         {

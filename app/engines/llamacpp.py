@@ -54,7 +54,8 @@ class LlamaCpp(PrometheusEngine):
     key = "llama.cpp"
     title = "llama.cpp"
     default_ports = (8080,)
-    probe_priority = 50
+    owned_by = ("llamacpp",)
+    server_header = ("llama.cpp",)
     slots_option = "`--parallel`"
     prompt_options = "`--batch-size`, `--ubatch-size`"
     cache_switch = "cache_prompt"

@@ -61,7 +61,6 @@ class LMStudio(OpenAI):
     key = "lmstudio"
     title = "LM Studio"
     default_ports = (1234,)
-    probe_priority = 34
     slots_option = "`Max Concurrent Predictions`"
     prompt_options = "`Evaluation Batch Size`"
     chat_path = "/api/v0/chat/completions"

@@ -30,7 +30,6 @@ class LocalAI(OpenAI):
     title = "LocalAI"
     default_ports = (8080,)
     health_path = "/readyz"
-    probe_priority = 32
     slots_option = "`LLAMACPP_PARALLEL`"
     prompt_options = "`batch`"
     chat_headers: ClassVar[Mapping[str, str]] = {"Extra-Usage": "true"}

@@ -15,7 +15,6 @@ class MLXLM(OpenAI):
     title = "MLX-LM"
     default_ports = (8080,)
     health_path = "/health"
-    probe_priority = 12
     slots_option = "`--decode-concurrency`"
     prompt_options = "`--prompt-concurrency`, `--prefill-step-size`"
     fixed_length = False

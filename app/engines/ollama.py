@@ -117,7 +117,6 @@ class Ollama(ChatEngine):
     default_ports = (11434,)
     health_path = "/api/version"
     split_habit = SplitHabit.LAYERS_IF_NEEDED
-    probe_priority = 20
     slots_option = "`OLLAMA_NUM_PARALLEL`"
     prompt_options = "`num_batch`"
     chat_path = "/api/chat"

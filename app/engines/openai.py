@@ -1,5 +1,6 @@
 """Any server with OpenAI's chat completions: what all of them share, and the base of most other engines."""
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -110,6 +111,11 @@ class OpenAI(ChatEngine):
 
 
 ENGINE = OpenAI()
+
+
+def cache_salt(request: CompletionRequest) -> dict[str, str]:
+    """The field by which vLLM and SGLang give a request a prefix cache of its own; none where it is to be reused."""
+    return {} if request.reuse_cache else {"cache_salt": request.nonce or secrets.token_hex(8)}
 
 
 def list_models(client: ServerClient) -> dict[str, Mapping[str, Any]]:

@@ -1,12 +1,17 @@
 """Strata, an engine for mixtures of experts that do not fit into GPU memory.
 
-Its `/metrics` has a record of each finished request; the one that is new after a request, and as long, is that
-request's. Its log has each request in one line, and in the next one how often its cache of experts hit; other lines
-with "hit" are about something else. A request that was broken off has processed a part of its prompt.
+Read in its source: serve/server.py at 5f8f3f2 (0.1.4x), serve/prometheus.py at 6c0f3ce; the log in the samples of its
+users. It answers for llama.cpp's clients too, but a chat request has no switch for its conversation cache.
+
+* `/health` needs no key and says `service: strata`. While it is unloaded or starts again its context may be 0; the next
+  request loads it, and waits for that.
+* A finished request leaves a record in `/metrics` before its stream ends; the one that is new and as long is that
+  request's. `hit_rate` is a share of 1. Its decode time is of `engine_generated` tokens, which may be more than the
+  answer has, and includes the step that made the first one; so is `predicted_ms` of the `timings` in the stream.
+* Prompt tokens in its totals include those that it had in its cache.
 """
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +19,10 @@ from app.core.errors import ServerError
 from app.core.i18n import N_, _
 from app.core.samples import ServerFigures, Status, Trace
 from app.core.server_metrics import ServerMetric
-from app.engines.base import CompletionRequest, Counters, Health, LoggedRequest, ServerInfo
+from app.engines.base import DIFFERING, CompletionRequest, Counters, Health, LoggedRequest, ModelInfo, ServerInfo
 from app.engines.http import ServerClient
 from app.engines.openai import OpenAI, list_models
+from app.engines.protocol import prometheus
 from app.engines.protocol.answers import (
     busy_health,
     count,
@@ -28,17 +34,44 @@ from app.engines.protocol.answers import (
     object_in,
     string,
 )
-from app.engines.protocol.log_lines import NUMBER, decimal, lines_of
+from app.engines.protocol.models import file_stem, quantization_in
+from app.engines.protocol.prometheus_engine import after_the_run, distribution, over
+from app.engines.protocol.server_timings import ReportedUsage, differing, llamacpp_timings
+from app.engines.protocol.trace_builder import Dialect
+from app.engines.strata_log import read_requests
 
-_IDLE_STATES = ("idle", "ready", "loaded")
+_METRICS = "/metrics"
+_HISTOGRAMS = f"{_METRICS}?format=prometheus"
+_HEALTH_KEYS = frozenset({"max_context", "images", "api_key"})
+"""Of its health before it said `service`."""
+_BUSY_STATES = {"reading": 1.0, "generating": 1.0, "idle": 0.0, "unloaded": 0.0}
+_UNLOADED = N_("The engine is unloaded: the first request loads the model.")
 _TOTALS = N_("totals of /metrics, difference of two readings")
-_LOADING = N_("The engine is loading its model.")
-_LOGGED_REQUEST = re.compile(
-    rf"prompt (?P<prompt>\d+) tokens = (?P<reused>\d+) reused \+ (?P<fresh>\d+)(?: of \d+)? "
-    rf"read in (?P<prompt_ms>{NUMBER}) ms \([^)]*\), (?P<output>\d+) generated in (?P<decode_ms>{NUMBER}) ms \([^)]*\)"
-    rf"(?:, drafts accepted (?P<accepted>\d+) of (?P<drafted>\d+))?"
-)
-_LOGGED_HITS = re.compile(rf"decode expert cache hit rate: {NUMBER}% \((?P<hits>\d+) hits / (?P<lookups>\d+) lookups\)")
+_RECORDS = N_("records of /metrics, sum over the requests between two readings")
+# of each record: from which memory the experts came that no GPU had, as blobs, and the bytes read from files
+_TIERS = {"ram_blobs": ("expert_reads_from_ram", ""), "file_blobs": ("expert_reads_from_files", ""),
+          "file_mb": ("expert_file_reads", "MB")}  # fmt: skip
+_SECONDS = {"ttft_ms": "vllm:time_to_first_token_seconds", "e2e_ms": "vllm:e2e_request_latency_seconds"}
+_ITL = "vllm:inter_token_latency_seconds"
+_GIB = float(1 << 30)
+# name, unit, and how many of its own unit that is
+_HARDWARE = {
+    "gpu_power": ("gpu_power", "W", 1.0),
+    "gpu_temp": ("gpu_temperature", "°C", 1.0),
+    "gpu_util": ("gpu_use", "%", 1.0),
+    "gpu_mem_used": ("gpu_memory", "GiB", _GIB),
+    "ram_used": ("system_memory", "GiB", _GIB),
+}
+
+
+def _figures(usage: ReportedUsage) -> ServerFigures | None:
+    """The stream's `timings`, whose time is of all tokens that the engine made, as the time of this answer's."""
+    figures = llamacpp_timings(usage)
+    per_token_ms = milliseconds(usage.timings.get("predicted_per_token_ms"))
+    if figures is None or not figures.decode_ms or not figures.output_tokens or per_token_ms is None:
+        return figures
+    made = round(figures.decode_ms / per_token_ms)
+    return figures if made < 1 else replace(figures, decode_ms=figures.decode_ms * figures.output_tokens / made)
 
 
 class Strata(OpenAI):
@@ -46,125 +79,183 @@ class Strata(OpenAI):
     title = "Strata"
     default_ports = (8080,)
     caches_experts = True
-    probe_priority = 45
+    health_service = ("strata",)
+    imitates = ("llama.cpp",)
     batches = False
     fixed_length = False
+    decode_intervals = "n"
+    dialect = Dialect(figures=_figures)
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         health = object_in(client.get("/health"))
-        context = count(health.get("max_context"))
-        if not context:
+        is_itself = health.get("service") == "strata" or health.keys() >= _HEALTH_KEYS
+        if not is_itself and not is_strata_build(object_at(client, "/props").get("build_info")):
             return None
-        if health.get("engine") == "loading":
-            return ServerInfo(self.key, None, (), context_tokens=context, loading=True, notes=(_(_LOADING),))
-        engine = mapping(object_at(client, "/metrics").get("engine"))
-        kv_type = string(engine.get("kv"))
-        return self._server_info(
-            list_models(client) or ({} if (name := string(health.get("model"))) is None else {name: {}}),
-            string(engine.get("version")),
+        return self._describe_by(client, health)
+
+    def describe(self, client: ServerClient) -> ServerInfo:
+        return self._describe_by(client, object_in(client.get("/health")))
+
+    def _describe_by(self, client: ServerClient, health: Mapping[str, Any]) -> ServerInfo:
+        listed = {name: entry for name, entry in list_models(client).items() if "alias_of" not in entry}
+        if not listed and (name := string(health.get("model"))) is not None:
+            listed = {name: {}}
+        props, engine = object_at(client, "/props"), mapping(object_at(client, _METRICS).get("engine"))
+        context = count(health.get("max_context", engine.get("max_context"))) or None
+        kv_type, slots = string(engine.get("kv")), count(props.get("total_slots")) or None
+        settings = {"kv_type_k": kv_type, "kv_type_v": kv_type, "parallel": slots}
+        is_loaded = health.get("loaded") if isinstance(health.get("loaded"), bool) else None
+        version = string(engine.get("version")) or (string(props.get("build_info")) or "").removeprefix("Strata ")
+        info = self._server_info(
+            listed,
+            version or None,
             context,
-            settings={} if kv_type is None else {"kv_type_k": kv_type, "kv_type_v": kv_type},
+            settings={key: value for key, value in settings.items() if value is not None},
         )
+        models = tuple(_with_file(model, string(props.get("model_path")), is_loaded) for model in info.models)
+        return replace(info, models=models, notes=(_(_UNLOADED),) if is_loaded is False else info.notes)
 
     def health(self, client: ServerClient) -> Health:
         answer = client.get("/health")
-        state = object_in(answer).get("engine")
-        if state == "loading":
-            return Health(ready=False, detail=_(_LOADING))
         health = health_of(answer)
         if not health.ready:
             return health
-        if state == "unloaded":
-            return replace(health, detail=_("The engine is unloaded: the first request loads the model."))
-        activity = mapping(object_at(client, "/metrics").get("live")).get("state")
-        return busy_health([None if activity is None else float(activity not in _IDLE_STATES)])
+        live = _live(client)
+        health = busy_health([live.get("requests_running"), live.get("requests_waiting")])
+        if object_in(answer).get("loaded") is False and not health.busy:
+            return replace(health, detail=_(_UNLOADED))
+        return health
+
+    def load(self, client: ServerClient) -> Mapping[str, float]:
+        return _live(client)
 
     def read_log(self, text: str) -> Sequence[LoggedRequest]:
-        requests: list[LoggedRequest] = []
-        is_request_last = False
-        for line in lines_of(text):
-            if match := _LOGGED_REQUEST.search(line):
-                requests.append(_logged_request(match))
-                is_request_last = True
-            elif match := _LOGGED_HITS.search(line):
-                lookups = int(match["lookups"])
-                if is_request_last and lookups > 0:
-                    hit_share = min(1.0, int(match["hits"]) / lookups)
-                    figures = replace(requests[-1].figures, expert_hit_share=hit_share)
-                    requests[-1] = replace(requests[-1], figures=figures)
-                is_request_last = False
-        return requests
+        return read_requests(text, self.decode_span_ms)
 
     def counters(self, client: ServerClient) -> Counters | None:
-        reported_totals = mapping(object_at(client, "/metrics").get("totals"))
-        totals = {key: value for key, reported in reported_totals.items() if (value := number(reported)) is not None}
+        document = object_at(client, f"{_METRICS}?requests=all")
+        totals = _numbers(mapping(document.get("totals")))
         if "requests" not in totals:
             return None
+        totals.pop("since", None)
         prompt, reused = totals.get("prompt_tokens"), totals.get("reused")
-        fresh = None if prompt is None else prompt - (reused or 0)
-        since = totals.pop("since", None)
-        return Counters(fresh, reused, totals.get("output_tokens"), totals["requests"], since, totals)
+        tiers = {
+            f"record {record.get('time')} {name}": value
+            for record in _records_in(document)
+            for name in _TIERS
+            if (value := number(record.get(name))) is not None
+        }
+        hardware = {f"hardware {key}": value for key, value in _numbers(mapping(document.get("hardware"))).items()}
+        return Counters(
+            prompt_tokens=None if prompt is None else prompt - (reused or 0),
+            cached_prompt_tokens=reused,
+            output_tokens=totals.get("output_tokens"),
+            requests=totals["requests"],
+            totals=totals,
+            # an older version sends the same JSON, in which there are no samples
+            raw={**tiers, **hardware, **prometheus.scrape(client, _HISTOGRAMS)},
+        )
 
     def server_metrics(
         self, before: Counters, after: Counters, model: str | None, requests: int
     ) -> Sequence[ServerMetric]:
         """Its decode time includes the first token: n tokens, not n - 1."""
         growth = {key: value - before.totals.get(key, 0.0) for key, value in after.totals.items()}
-        fresh = growth.get("prompt_tokens", 0.0) - growth.get("reused", 0.0)
-        counts = (
-            ("requests", "", "requests"),
-            ("prompt_tokens", "tokens", "prompt_tokens"),
-            ("cached_tokens", "tokens", "reused"),
-            ("output_tokens", "tokens", "output_tokens"),
-        )
-        rates = (
-            ("prefill_tokens_per_s", fresh, growth.get("prompt_ms", 0.0)),
-            ("decode_tokens_per_s", growth.get("output_tokens", 0.0), growth.get("decode_ms", 0.0)),
-        )
-        how = _(_TOTALS)
+        metrics = prometheus.growth(before.raw, after.raw)
         return [
-            *(ServerMetric(name, "total", unit, growth[key], how) for name, unit, key in counts if key in growth),
-            *(
-                ServerMetric(name, "mean", "tok/s", tokens / duration_ms * 1000, how)
-                for name, tokens, duration_ms in rates
-                if tokens > 0 and duration_ms > 0
-            ),
+            *_totals(growth),
+            *_latencies(metrics, growth.get("requests", 0.0)),
+            *_traffic(before.raw, after.raw),
+            *_hardware(after.raw),
         ]
 
     def stream_completion(self, client: ServerClient, request: CompletionRequest) -> Trace:
         before = _records(client)
         trace = super().stream_completion(client, request)
         record = _own_record(before, _records(client), trace.prompt_tokens) if trace.status is Status.OK else None
-        return trace if record is None else _with_record(trace, record)
+        return trace if record is None else self._with_record(trace, record)
+
+    def _with_record(self, trace: Trace, record: Mapping[str, Any]) -> Trace:
+        """The trace with the record's figures; those of the stream itself have priority."""
+        recorded = self._recorded_figures(record, trace.output_tokens)
+        figures = trace.server or recorded
+        lacks_drafts = figures.draft_tokens is None
+        raw = {**{name: value for name, value in record.items() if value is not None}, **figures.raw}
+        if names := differing(figures, recorded):
+            raw[DIFFERING] = names
+        return replace(
+            trace,
+            prompt_tokens=trace.prompt_tokens or count(record.get("prompt_tokens")),
+            cached_tokens=count(record.get("reused")) if trace.cached_tokens is None else trace.cached_tokens,
+            server=replace(
+                figures,
+                draft_tokens=recorded.draft_tokens if lacks_drafts else figures.draft_tokens,
+                draft_accepted_tokens=recorded.draft_accepted_tokens if lacks_drafts else figures.draft_accepted_tokens,
+                expert_hit_share=recorded.expert_hit_share,
+                raw=raw,
+            ),
+        )
+
+    def _recorded_figures(self, record: Mapping[str, Any], output_tokens: int | None) -> ServerFigures:
+        """A record of an engine that does not say how much it read, or how much it made, lacks those figures."""
+        output = count(record.get("output_tokens")) or output_tokens
+        made, decode_ms = count(record.get("engine_generated")) or output, milliseconds(record.get("decode_ms"))
+        rate = number(record.get("decode_tok_s"))
+        if decode_ms is None and made and rate:
+            decode_ms = made / rate * 1000
+        prompt, reused = count(record.get("prompt_tokens")), count(record.get("reused"))
+        read = count(record.get("prompt_read"))
+        hit_share = number(record.get("hit_rate"))
+        return ServerFigures(
+            prompt_tokens=(read if read is not None or prompt is None else prompt - (reused or 0)) or None,
+            prompt_ms=milliseconds(record.get("prompt_ms")),
+            output_tokens=output,
+            decode_ms=self.decode_span_ms(decode_ms * output / made if decode_ms and output and made else None, output),
+            draft_tokens=count(record.get("drafts_offered")),
+            draft_accepted_tokens=count(record.get("drafts_accepted")),
+            expert_hit_share=hit_share if hit_share is not None and hit_share <= 1 else None,
+        )
 
 
 ENGINE = Strata()
 
 
-def _logged_request(match: re.Match[str]) -> LoggedRequest:
-    output, duration_ms = int(match["output"]), decimal(match["decode_ms"])
-    return LoggedRequest(
-        ServerFigures(
-            prompt_tokens=int(match["fresh"]) or None,
-            prompt_ms=decimal(match["prompt_ms"]) or None,
-            output_tokens=output or None,
-            # its time includes the first token: n tokens, not n - 1
-            decode_ms=duration_ms * (output - 1) / output if output > 1 and duration_ms else None,
-            draft_tokens=None if match["drafted"] is None else int(match["drafted"]),
-            draft_accepted_tokens=None if match["accepted"] is None else int(match["accepted"]),
-        ),
-        prompt_tokens=int(match["prompt"]) or None,
-        cached_tokens=int(match["reused"]),
-    )
+def is_strata_build(build_info: Any) -> bool:
+    """Whether `/props` is that of a Strata, which has llama.cpp's otherwise."""
+    return isinstance(build_info, str) and build_info.startswith("Strata")
+
+
+def _with_file(model: ModelInfo, path: str | None, is_loaded: bool | None) -> ModelInfo:
+    quantization = model.quantization or (None if path is None else quantization_in(file_stem(path)))
+    return replace(model, quantization=quantization, file_path=path, is_loaded=is_loaded)
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    return {key: parsed for key, value in values.items() if (parsed := number(value)) is not None}
+
+
+def _live(client: ServerClient) -> dict[str, float]:
+    """How many requests run and wait; empty where the server does not say. One with slots counts them itself."""
+    live = mapping(object_at(client, _METRICS).get("live"))
+    running = number(live.get("running"))
+    if running is None:
+        running = _BUSY_STATES.get(string(live.get("state")) or "")
+    waiting = [value for key in ("queued", "waiting") if (value := number(live.get(key))) is not None]
+    gauges = {"requests_running": running, "requests_waiting": sum(waiting) if waiting else None}
+    return {key: value for key, value in gauges.items() if value is not None}
+
+
+def _records_in(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    records = document.get("requests")
+    return [record for record in records if isinstance(record, dict)] if isinstance(records, list) else ()
 
 
 def _records(client: ServerClient) -> Sequence[Mapping[str, Any]]:
-    """The server's records of finished requests."""
+    """The server's last records of finished requests."""
     try:
-        records = object_at(client, "/metrics").get("requests")
+        return _records_in(object_at(client, _METRICS))
     except ServerError:  # the answer itself reports what is wrong with the server
         return ()
-    return [record for record in records if isinstance(record, dict)] if isinstance(records, list) else ()
 
 
 def _own_record(
@@ -176,31 +267,47 @@ def _own_record(
     return matching[0] if len(matching) == 1 else None
 
 
-def _with_record(trace: Trace, record: Mapping[str, Any]) -> Trace:
-    """The trace with the record's figures; those of the stream itself have priority.
+def _totals(growth: Mapping[str, float]) -> Iterator[ServerMetric]:
+    how = _(_TOTALS)
+    for name, unit, key in (
+        ("requests", "", "requests"),
+        ("prompt_tokens", "tokens", "prompt_tokens"),
+        ("cached_tokens", "tokens", "reused"),
+        ("output_tokens", "tokens", "output_tokens"),
+    ):
+        if key in growth:
+            yield ServerMetric(name, "total", unit, growth[key], how)
+    fresh = growth.get("prompt_tokens", 0.0) - growth.get("reused", 0.0)
+    for name, tokens, duration_ms in (
+        ("prefill_tokens_per_s", fresh, growth.get("prompt_ms", 0.0)),
+        ("decode_tokens_per_s", growth.get("output_tokens", 0.0), growth.get("decode_ms", 0.0)),
+    ):
+        if tokens > 0 and duration_ms > 0:
+            yield ServerMetric(name, "mean", "tok/s", tokens / duration_ms * 1000, how)
+    if (offered := growth.get("drafts_offered", 0.0)) > 0 and "drafts_accepted" in growth:
+        source = over("drafts_accepted", "drafts_offered")
+        yield ServerMetric("draft_acceptance", "mean", "share", growth["drafts_accepted"] / offered, source)
 
-    The record's rate counts steps: n tokens in their time, not n - 1.
-    """
-    rate, output = number(record.get("decode_tok_s")), trace.output_tokens
-    hit_percent = number(record.get("hit_rate"))
-    figures = trace.server or ServerFigures(
-        prompt_tokens=count(record.get("prompt_read")) or None,
-        prompt_ms=milliseconds(record.get("prompt_ms")),
-        output_tokens=output,
-        decode_ms=milliseconds((output - 1) / rate * 1000) if rate and output else None,
-    )
-    lacks_drafts = figures.draft_tokens is None
-    return replace(
-        trace,
-        prompt_tokens=trace.prompt_tokens or count(record.get("prompt_tokens")),
-        cached_tokens=count(record.get("reused")) if trace.cached_tokens is None else trace.cached_tokens,
-        server=replace(
-            figures,
-            draft_tokens=count(record.get("drafts_offered")) if lacks_drafts else figures.draft_tokens,
-            draft_accepted_tokens=(
-                count(record.get("drafts_accepted")) if lacks_drafts else figures.draft_accepted_tokens
-            ),
-            expert_hit_share=hit_percent / 100 if hit_percent is not None and hit_percent <= 100 else None,
-            raw={**record, **figures.raw},
-        ),
-    )
+
+def _latencies(metrics: Mapping[str, float], requests: float) -> Iterator[ServerMetric]:
+    """From its histograms. That of gaps divides the time of n steps by n - 1, which is put right here."""
+    for name, key in _SECONDS.items():
+        yield from distribution(name, (key,), metrics)
+    gaps = prometheus.histogram(metrics, _ITL)
+    if gaps is not None and requests > 0:
+        source = _("{key}, sum over count and one more per request, difference of two readings", key=_ITL)
+        yield ServerMetric("itl_ms", "mean", "ms", gaps.sum / (gaps.count + requests) * 1000, source)
+
+
+def _traffic(before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[ServerMetric]:
+    """What experts cost that no GPU had, summed over the records that are new."""
+    for key, (name, unit) in _TIERS.items():
+        values = [value for record, value in after.items() if record.endswith(f" {key}") and record not in before]
+        if values:
+            yield ServerMetric(name, "total", unit, sum(values), _(_RECORDS))
+
+
+def _hardware(raw: Mapping[str, float]) -> Iterator[ServerMetric]:
+    for key, (name, unit, size) in _HARDWARE.items():
+        if (value := raw.get(f"hardware {key}")) is not None:
+            yield ServerMetric(name, "now", unit, value / size, after_the_run(f"hardware.{key} of {_METRICS}"))

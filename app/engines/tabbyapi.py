@@ -39,8 +39,8 @@ class TabbyAPI(OpenAI):
     title = "TabbyAPI"
     default_ports = (5000,)
     health_path = "/health"
-    # before KoboldCpp, whose endpoints it imitates
-    probe_priority = 70
+    owned_by = ("tabbyAPI",)
+    imitates = ("koboldcpp",)
     slots_option = "`max_batch_size`"
     prompt_options = "`chunk_size`"
     dialect = Dialect(figures=_figures)

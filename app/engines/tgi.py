@@ -13,7 +13,6 @@ class TGI(OpenAI):
     default_ports = (3000,)
     health_path = "/health"
     split_habit = SplitHabit.TENSOR_PARALLEL
-    probe_priority = 30
     slots_option = "`--max-batch-size`"
     prompt_options = "`--max-batch-prefill-tokens`"
     fixed_length = False

@@ -20,7 +20,6 @@ class Transformers(OpenAI):
     title = "transformers serve"
     default_ports = (8000,)
     health_path = "/health"
-    probe_priority = 10
     fixed_length = False
 
     def detect(self, client: ServerClient) -> ServerInfo | None:

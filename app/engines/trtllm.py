@@ -35,7 +35,7 @@ class TensorRTLLM(PrometheusEngine):
     default_ports = (8000,)
     health_path = "/health"
     split_habit = SplitHabit.TENSOR_PARALLEL
-    probe_priority = 36
+    owned_by = ("tensorrt_llm",)
     slots_option = "`--max_batch_size`"
     prompt_options = "`--max_num_tokens`, `enable_chunked_prefill`"
     fixed_length = True

@@ -6,7 +6,6 @@ of a reasoning model are swallowed).
 """
 
 import re
-import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -18,9 +17,9 @@ from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigure
 from app.engines.base import CompletionRequest, ServerInfo, SplitHabit
 from app.engines.flags import TENSOR_PARALLEL_FLAGS, Flag, FlagTable, read_positive
 from app.engines.http import ServerClient
-from app.engines.openai import MODELS, list_models
+from app.engines.openai import MODELS, cache_salt, list_models
 from app.engines.protocol import prometheus
-from app.engines.protocol.answers import count, mapping, milliseconds, object_at, string
+from app.engines.protocol.answers import count, mapping, milliseconds, object_at, release, string
 from app.engines.protocol.models import listed_models
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 from app.engines.protocol.server_timings import ReportedUsage, llamacpp_timings
@@ -82,7 +81,7 @@ class VLLM(PrometheusEngine):
     default_ports = (8000,)
     health_path = "/health"
     split_habit = SplitHabit.TENSOR_PARALLEL
-    probe_priority = 40
+    owned_by = ("vllm",)
     slots_option = "`--max-num-seqs`"
     prompt_options = "`--max-num-batched-tokens`, `--enable-chunked-prefill`"
     dialect = Dialect(figures=_figures)
@@ -118,7 +117,7 @@ class VLLM(PrometheusEngine):
             list_models(client),
             version,
             settings=_cache_settings(metrics),
-            capabilities={"cache_salt": _release(version) >= _SALT_SINCE},
+            capabilities={"cache_salt": release(version) >= _SALT_SINCE},
         )
 
     def prompt_tokens(self, client: ServerClient, request: CompletionRequest) -> int | None:
@@ -129,8 +128,7 @@ class VLLM(PrometheusEngine):
             return None
 
     def _extra_fields(self, request: CompletionRequest) -> dict[str, Any]:
-        salt = {} if request.reuse_cache else {"cache_salt": request.nonce or secrets.token_hex(8)}
-        return {**super()._extra_fields(request), **salt}
+        return {**super()._extra_fields(request), **cache_salt(request)}
 
     def refine(self, trace: Trace) -> Trace:
         return replace(trace, events=_with_hidden_start(trace))
@@ -157,11 +155,6 @@ def _with_hidden_start(trace: Trace) -> tuple[Event, ...]:
 def _owns_models(client: ServerClient) -> bool:
     models = listed_models(object_at(client, MODELS)) or {}
     return any(entry.get("owned_by") == "vllm" for entry in models.values())
-
-
-def _release(version: str) -> tuple[int, ...]:
-    match = re.match(r"v?(\d+)\.(\d+)", version)
-    return tuple(int(part) for part in match.groups()) if match else ()
 
 
 def _cache_settings(metrics: Mapping[str, float]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from app.core.configuration import Snapshot
 from app.core.errors import BadInput, ServerError, ServerErrorKind
 from app.core.i18n import _, joined
 from app.db import configs, runs, servers
-from app.db.splitting import split_models
+from app.db.configs import split_models
 from app.db.tables import FULL_GEOMETRY, Server
 from app.engines.base import STATED_ENGINE, Engine, ModelInfo, ServerInfo
 from app.engines.http import ServerClient, is_loopback

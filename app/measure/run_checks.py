@@ -11,7 +11,7 @@ from app.core.i18n import _, joined
 from app.core.samples import Sample, Status
 from app.core.server_metrics import ServerMetric
 from app.core.units import format_bytes, plural
-from app.engines.base import FROM_LOG, LOG_OVERLAP, Counters
+from app.engines.base import DIFFERING, FROM_LOG, LOG_OVERLAP, Counters
 from app.hardware.sensor_process import SensorProcess
 from app.measure.interference import BusyCheck, disturbance, foreign_work
 from app.measure.job import Prepared
@@ -171,6 +171,15 @@ def _judge_log(complete: Sequence[Sample], checks: list[str], warnings: list[str
     figures = [raw[FROM_LOG] for raw in raws if FROM_LOG in raw]
     if figures:
         checks.append(_log_coverage(figures, len(complete)))
+    differing = [names for raw in raws if (names := raw.get(DIFFERING))]
+    if differing:
+        warnings.append(
+            _(
+                "The server's answer, its record and its log do not agree about {samples}: {names}.",
+                samples=plural(len(differing), "sample"),
+                names=_figure_names(differing),
+            )
+        )
     overlapping = sum(LOG_OVERLAP in raw for raw in raws)
     if overlapping:
         warnings.append(
@@ -184,18 +193,22 @@ def _judge_log(complete: Sequence[Sample], checks: list[str], warnings: list[str
 
 def _log_coverage(figures: Sequence[Sequence[str]], total: int) -> str:
     """`figures`: for each sample that the log mentions, what came from it alone."""
-    names = dict.fromkeys(name.replace("_", " ") for sample_figures in figures for name in sample_figures)
+    names = _figure_names(figures)
     samples = plural(len(figures), "sample")
     if names:
         return _(
             "The server's log tells of {samples} of {all} what its answers did not: {names}.",
-            names=", ".join(names),
+            names=names,
             samples=samples,
             all=total,
         )
     if len(figures) == total:
         return _("The server's log tells of {samples}, no more than its answers do.", samples=samples)
     return _("The server's log tells of {samples} of {all}, no more than its answers do.", samples=samples, all=total)
+
+
+def _figure_names(figures: Sequence[Sequence[str]]) -> str:
+    return ", ".join(dict.fromkeys(name.replace("_", " ") for sample_figures in figures for name in sample_figures))
 
 
 # --- the machine's sensors -------------------------------------------------------------------------------------------

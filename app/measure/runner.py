@@ -17,8 +17,8 @@ from app.core.i18n import _
 from app.core.secrets import Secrets
 from app.core.settings import Settings
 from app.db import measurements, runs, servers, suites
+from app.db.configs import split_models
 from app.db.database import Database
-from app.db.splitting import split_models
 from app.db.tables import Run, new_public_id
 from app.engines.base import STATED_ENGINE, ServerInfo
 from app.measure import workers

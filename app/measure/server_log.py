@@ -21,7 +21,8 @@ from app.core.errors import BadInput
 from app.core.i18n import _
 from app.core.samples import CountSource, ServerFigures, Status, Trace
 from app.core.units import plural
-from app.engines.base import FROM_LOG, LOG_OVERLAP, Engine, LoggedModelLoad, LoggedRequest, ModelInfo
+from app.engines.base import DIFFERING, FROM_LOG, LOG_OVERLAP, Engine, LoggedModelLoad, LoggedRequest, ModelInfo
+from app.engines.protocol.server_timings import differing
 
 log = logging.getLogger(__name__)
 
@@ -247,11 +248,16 @@ def merge_log_figures(traces: Sequence[Trace], logged: Sequence[LoggedRequest]) 
 
 def _counts_agree(trace: Trace, logged: LoggedRequest) -> bool:
     """Whether no count that both have differs, and both have at least one of them."""
+    logged_output, output = logged.figures.output_tokens, trace.output_tokens
+    if trace.count_source is CountSource.EVENTS or (
+        logged.counts_beyond_end and logged_output is not None and output is not None and output < logged_output
+    ):
+        output = None
     fresh = None
     if trace.prompt_tokens is not None and trace.cached_tokens is not None:
         fresh = trace.prompt_tokens - trace.cached_tokens
     pairs = (
-        (None if trace.count_source is CountSource.EVENTS else trace.output_tokens, logged.figures.output_tokens),
+        (output, logged_output),
         (trace.prompt_tokens, logged.prompt_tokens),
         (fresh, logged.figures.prompt_tokens),
     )
@@ -261,12 +267,13 @@ def _counts_agree(trace: Trace, logged: LoggedRequest) -> bool:
 
 def _with_log_figures(trace: Trace, logged: LoggedRequest) -> Trace:
     before = trace.server or ServerFigures()
+    figures = _of_this_length(logged.figures, before.output_tokens)
     added = {
         field.name: value
         for field in fields(ServerFigures)
         if field.name != "raw"
         and getattr(before, field.name) is None
-        and (value := getattr(logged.figures, field.name)) is not None
+        and (value := getattr(figures, field.name)) is not None
     }
     changes: dict[str, Any] = {}
     if trace.prompt_tokens is None and logged.prompt_tokens is not None:
@@ -278,7 +285,17 @@ def _with_log_figures(trace: Trace, logged: LoggedRequest) -> Trace:
     raw: dict[str, Any] = {**before.raw, FROM_LOG: sorted({*added, *changes} - {"count_source"})}
     if logged.overlaps:
         raw[LOG_OVERLAP] = True
+    elif names := sorted({*before.raw.get(DIFFERING, ()), *differing(before, figures)}):
+        raw[DIFFERING] = names
     return replace(trace, server=replace(before, **added, raw=raw), **changes)
+
+
+def _of_this_length(logged: ServerFigures, output_tokens: int | None) -> ServerFigures:
+    """The figures with the decode time of so many tokens, where the log counts others."""
+    steps = (logged.output_tokens or 0) - 1
+    if logged.decode_ms is None or output_tokens in (None, logged.output_tokens) or steps < 1:
+        return logged
+    return replace(logged, output_tokens=output_tokens, decode_ms=logged.decode_ms * (output_tokens - 1) / steps)
 
 
 # --- the settings that its last start states -------------------------------------------------------------------------

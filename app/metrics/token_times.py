@@ -1,11 +1,12 @@
-"""When tokens arrived. Every timing metric starts from these functions."""
+"""When tokens arrived, which every timing metric starts from, and how many tokens prompts and answers had."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from itertools import pairwise
-from typing import TypeVar
+from statistics import fmean
+from typing import NamedTuple, TypeVar
 
-from app.core.samples import Kind, Trace
+from app.core.samples import Kind, Sample, Status, Trace
 
 T = TypeVar("T")
 
@@ -106,3 +107,31 @@ def arrives_in_bursts(trace: Trace) -> bool:
         return events / bursts >= 4
     speculates = trace.server is not None and bool(trace.server.draft_tokens)
     return events / bursts >= 8 and span / bursts >= PAUSE_MS and not speculates
+
+
+class TokenCounts(NamedTuple):
+    """Means over the samples of one point; None where nobody counted."""
+
+    prompt_tokens: float | None = None
+    """Cached ones included."""
+    cached_tokens: float | None = None
+    output_tokens: float | None = None
+
+
+def token_counts_of(samples: Sequence[Sample]) -> TokenCounts:
+    """Over whole answers; warm-ups, and samples that were to find their prompt in the cache, are left out."""
+    traces = [
+        sample.trace
+        for sample in samples
+        if sample.trace.status is Status.OK and not sample.is_warmup and not sample.reuses_cache
+    ]
+    return TokenCounts(
+        _mean(trace.prompt_tokens for trace in traces),
+        _mean(trace.cached_tokens for trace in traces),
+        _mean(trace.output_tokens for trace in traces),
+    )
+
+
+def _mean(counts: Iterable[int | None]) -> float | None:
+    numbers = [count for count in counts if count is not None]
+    return fmean(numbers) if numbers else None

@@ -13,8 +13,8 @@ from sqlmodel import Session, col, func, select
 from app.core.config_settings import remote_host
 from app.core.i18n import N_, _, joined
 from app.core.units import format_bytes
+from app.db.database import cached_query
 from app.db.machines import BandwidthValue, MachineDevice, device_title, devices
-from app.db.query_cache import cached_query
 from app.db.tables import Run
 from app.hardware.catalogue import is_same_name
 from app.results.run_filter import NOT_HIDDEN

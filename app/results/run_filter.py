@@ -15,8 +15,8 @@ from sqlmodel import Session, col, select
 
 from app.core.errors import BadInput
 from app.core.i18n import _, enumerated
+from app.db.database import cached_query
 from app.db.json_columns import has_item, items, lowered
-from app.db.query_cache import cached_query
 from app.db.tables import RUN_STATES, Config, Machine, Model, Run, Server
 from app.results.fields.field import SearchScope
 from app.results.fields.registry import search_columns

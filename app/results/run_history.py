@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Text, cast, select, union_all
 from sqlmodel import Session, col
 
-from app.db.evidence import EVIDENCE_PARTS, stored_parts
-from app.db.query_cache import cached_query
+from app.db.database import cached_query
+from app.db.measurements import EVIDENCE_PARTS, stored_parts
 from app.db.tables import Measurement, Run
 from app.metrics.base import Source
 from app.results.run_filter import NOT_HIDDEN

@@ -12,7 +12,7 @@ from app.core.errors import BadInput
 from app.core.i18n import _
 from app.core.samples import Workload
 from app.db.configs import short_config_labels
-from app.db.query_cache import cached_query
+from app.db.database import cached_query
 from app.db.tables import Config, Machine, Measurement, Model, Run, Server
 from app.metrics import HEADLINE_METRICS, metrics
 from app.results.run_filter import NOT_HIDDEN, RunFilter, conditions

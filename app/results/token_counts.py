@@ -1,4 +1,4 @@
-"""The tokens counted in runs, averaged by the database: the same as `metrics.token_counts`, for many runs at once."""
+"""Tokens and drafts counted in runs, averaged by the database: as `metrics.token_times` does, for many runs at once."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -9,10 +9,10 @@ from sqlalchemy import Text, cast, func, select
 from sqlmodel import Session, col
 
 from app.core.samples import Status, Workload
-from app.db.query_cache import cached_query
-from app.db.tables import Run, SampleRow
+from app.db.database import cached_query
+from app.db.tables import Measurement, Run, SampleRow
 from app.metrics import is_sound
-from app.metrics.token_counts import TokenCounts
+from app.metrics.token_times import TokenCounts
 from app.results.run_filter import NOT_HIDDEN
 
 
@@ -91,4 +91,73 @@ def newest_runs(session: Session) -> dict[int, tuple[int, int]]:
 
 
 def _run_id(item: tuple[tuple[int, Workload], TokenCounts]) -> int:
+    return item[0][0]
+
+
+class Drafts(NamedTuple):
+    """Of all samples of one point."""
+
+    drafted: int
+    """0 where the server says that it drafted nothing."""
+    accepted: int
+    decoded: int
+    """Output tokens after the first one of each sample."""
+
+    @property
+    def passes(self) -> int:
+        """Readings of the weights: each gives one token, and those drafted ones that were right."""
+        return self.decoded - self.accepted
+
+    @property
+    def drafted_per_pass(self) -> float:
+        return self.drafted / self.passes
+
+    @property
+    def accepted_per_pass(self) -> float:
+        return self.accepted / self.passes
+
+
+def drafts_of(session: Session, run_ids: Collection[int]) -> dict[tuple[int, Workload], Drafts]:
+    """By run and point; missing where the server does not tell whether it drafts."""
+    if not run_ids:
+        return {}
+    trace = col(SampleRow.record)["trace"]
+    server = trace["server"]
+    drafted, accepted = server["draft_tokens"].as_integer(), server["draft_accepted_tokens"].as_integer()
+    query = select(
+        col(SampleRow.run_id), col(SampleRow.point), drafted, accepted, trace["output_tokens"].as_integer()
+    ).where(
+        col(SampleRow.run_id).in_(run_ids),
+        col(SampleRow.is_warmup).is_(False),
+        col(SampleRow.status) == Status.OK.value,
+        drafted.is_not(None),
+    )
+    drafts: dict[tuple[int, Workload], Drafts] = {}
+    for run_id, point, n_drafted, n_accepted, n_output in session.execute(query):
+        key = run_id, Workload(**point)
+        before = drafts.get(key, Drafts(0, 0, 0))
+        now = n_drafted, n_accepted or 0, max(0, (n_output or 0) - 1)
+        drafts[key] = Drafts(*(total + count for total, count in zip(before, now, strict=True)))
+    return {key: of_point for key, of_point in drafts.items() if of_point.passes > 0}
+
+
+@cached_query(maxsize=1)
+def newest_drafts(session: Session) -> dict[Place, Drafts]:
+    """Of the newest done run of each configuration and suite that drafts, by machine, configuration and point."""
+    places = newest_runs(session)
+    drafts = drafts_of(session, drafting_among(session, list(places)))
+    return {Place(*places[run_id], point): own for (run_id, point), own in sorted(drafts.items(), key=_drafts_run_id)}
+
+
+def drafting_among(session: Session, run_ids: Sequence[int]) -> Sequence[int]:
+    """Those with speculative decoding: samples are read for them alone."""
+    accepting = select(col(Measurement.run_id)).where(
+        col(Measurement.run_id).in_(run_ids),
+        col(Measurement.metric) == "draft_acceptance",
+        col(Measurement.value).is_not(None),
+    )
+    return session.execute(accepting).scalars().all() if run_ids else []
+
+
+def _drafts_run_id(item: tuple[tuple[int, Workload], Drafts]) -> int:
     return item[0][0]

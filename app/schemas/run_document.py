@@ -15,7 +15,7 @@ from app.metrics.serving import largest_within
 from app.metrics.throughput import USUAL_SLO
 from app.results.ceiling import DeviceShare, Limits, RunCeiling, Unknown
 from app.results.compare import baseline
-from app.results.compare.main_verdict import MainVerdict
+from app.results.compare.scatter import MainVerdict
 from app.results.load_run import LeftOut, RunResult, load_run
 from app.results.previous import Previous
 from app.results.run_list import RunRow

@@ -10,8 +10,7 @@ from app.core.units import format_number, format_percent
 from app.db.database import session_memo
 from app.metrics import HEADLINE_METRICS
 from app.results.compare import Comparison
-from app.results.compare.result import MetricRow
-from app.results.compare.words import scatter_words, unsound_words
+from app.results.compare.result import MetricRow, scatter_words, unsound_words
 from app.share import circumstances
 from app.share.anonymized_comparison import NO_VERDICT, Compared, differing, fact_titles, neutral_comparison
 from app.share.figures import public_figure

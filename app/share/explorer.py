@@ -8,7 +8,7 @@ from typing import Any
 from sqlmodel import Session
 
 from app.charts import explore as charts
-from app.charts.explore.table import series_title, summary, y_number
+from app.charts.explore import series_title, summary, y_number
 from app.core.errors import BadInput
 from app.core.i18n import _, joined, lower_first, without_code
 from app.core.units import plural

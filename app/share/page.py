@@ -14,7 +14,7 @@ from markupsafe import Markup
 from app.core import files, templating
 from app.core.i18n import ENGLISH, language, localized
 from app.core.units import spread
-from app.share.markdown import to_markdown
+from app.share.formats import to_markdown
 from app.share.snapshot import Snapshot, format_cell
 
 if TYPE_CHECKING:

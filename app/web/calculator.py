@@ -1,4 +1,4 @@
-"""The state of the ceiling calculator: all of it is in the address, so that a result can be linked.
+"""The state of the ceiling calculator, all of which is in the address, and texts about a model's geometry.
 
 A pasted config.json is in the address too, shortened and compressed; each request parses and checks it again.
 """
@@ -15,18 +15,74 @@ from urllib.parse import urlencode
 
 from app.ceiling.bytes_per_step import Step
 from app.ceiling.decode import CONTEXTS, CurvePoint, DecodeCeiling, Device, against_context, contexts_up_to
+from app.ceiling.geometry import Attention, Geometry, Source
 from app.ceiling.number_formats import KvTypes
 from app.ceiling.offload import Offload
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_document, from_json
 from app.core.errors import BadInput
-from app.core.i18n import _
+from app.core.i18n import N_, _
 from app.core.units import TERA
 from app.db.devices import KnownDevice, KnownDevices, local_name
 from app.db.models import KnownGeometry, KnownModel
 from app.results.ceiling import Placement, PointCeiling
 from app.web.forms import Fields, format_input, parse_int, parse_quantity
 from app.web.model_form import MAX_CONFIG_CHARS, bits_per_weight, config_json, geometry_from_figures, requantize
+
+_GEOMETRY_SOURCES = {
+    Source.GGUF: N_("read from the model's GGUF file"),
+    Source.CONFIG: N_("from its config.json"),
+    Source.OLLAMA: N_("as reported by Ollama"),
+    Source.LLAMA_CPP: N_("read from the GGUF file that the server named"),
+    Source.TYPED: N_("as typed"),
+}
+
+
+def attention_words(geometry: Geometry) -> list[str]:
+    """The layers of each kind, such as `15 see the last 512 tokens, 256 + 256 values per token`: values of K and V,
+    or of the latent of MLA."""
+    if geometry.attention is None:
+        return []
+    words = []
+    for layers in geometry.attention:
+        if not layers.k_elements:
+            words.append(_("{layers} use the cache of another layer", layers=layers.layers))
+            continue
+        values = f"{layers.k_elements:,} + {layers.v_elements:,}" if layers.v_elements else f"{layers.k_elements:,}"
+        words.append(
+            _("{layers} see {seen}, {kept} values per token", layers=layers.layers, seen=_seen(layers), kept=values)
+        )
+    without = (geometry.blocks or 0) - sum(layers.layers for layers in geometry.attention)
+    return [*words, _("{without} without attention", without=without)] if without > 0 else words
+
+
+def _seen(layers: Attention) -> str:
+    """The part of the cache that a layer reads."""
+    if layers.compression and layers.top_k:
+        return _(
+            "the last {window:,} tokens and {top_k:,} picked entries, one for each {compression:,} tokens",
+            window=layers.window or 0,
+            top_k=layers.top_k,
+            compression=layers.compression,
+        )
+    if layers.compression:
+        return _(
+            "the last {window:,} tokens and an entry for each {compression:,} tokens",
+            window=layers.window or 0,
+            compression=layers.compression,
+        )
+    if layers.top_k:
+        return _("{top_k:,} picked tokens", top_k=layers.top_k)
+    if layers.chunk:
+        return _("their chunk of {chunk:,} tokens", chunk=layers.chunk)
+    return _("the last {window:,} tokens", window=layers.window) if layers.window else _("the whole context")
+
+
+def geometry_source_words(record: KnownGeometry) -> str:
+    """The source of a geometry, such as `from its config.json, stated on 2026-11-29`."""
+    when = _(", stated on {at}", at=f"{record.stated_at:%Y-%m-%d}") if record.stated_at else ""
+    return f"{_(_GEOMETRY_SOURCES[record.geometry.source])}{when}"
+
 
 MAX_LINK_CHARS = 6_000
 MAX_CONTEXT = 131_072

@@ -8,7 +8,7 @@ from sqlmodel import Session
 from app.db.runs import MAX_QUEUED_AT_ONCE, newest_configs, runs_by_id
 from app.db.tables import Config, Run, Server
 from app.results.compare import Comparison
-from app.results.compare.words import runs_to_settle
+from app.results.compare.result import runs_to_settle
 from app.stats.verdict import Verdict
 
 

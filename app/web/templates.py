@@ -15,12 +15,11 @@ from app.core.i18n import _, as_sentence, enumerated, first_sentence
 from app.db.machines import device_title
 from app.metrics import metrics
 from app.results.compare.differences import verdict_subject_text
-from app.results.compare.result import Cell
-from app.results.compare.words import ratio_note, scatter_words, settle_words, unsound_run_words, unsound_words
+from app.results.compare.result import Cell, ratio_note, scatter_words, settle_words, unsound_run_words, unsound_words
 from app.results.run_list import ShownMetric
 from app.stats.verdict import Ratio
 from app.suites import BUILT_IN, Suite, brief_title, point_title
-from app.web import ceiling_view, language, terms
+from app.web import calculator, language, terms
 from app.web.flash import clear_flash, flash_message
 from app.web.menu import menu
 from app.web.paths import path_for
@@ -66,8 +65,8 @@ def environment() -> "jinja2.Environment":
         setting_value=config_settings.format_setting,
         code=_code,
         point_words=brief_title,
-        attention_words=ceiling_view.attention_words,
-        geometry_source=ceiling_view.geometry_source_words,
+        attention_words=calculator.attention_words,
+        geometry_source=calculator.geometry_source_words,
         first_sentence=lambda text: first_sentence(str(text)),
         flag_name=terms.flag_name,
         sentence=as_sentence,

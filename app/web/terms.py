@@ -1,22 +1,263 @@
-"""The glossary: what each word of the pages means, for the page `/glossary` and wherever the word stands."""
+"""The glossary: what each word of the pages means, for the page `/glossary` and wherever the word is shown.
+
+A metric brings its own entry (`app.metrics.base.Term`), and so does a flag of a sample; all others are here.
+"""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 from app.core import i18n
-from app.core.i18n import N_, _
+from app.core.i18n import N_, _, first_sentence
 from app.metrics import FLAGS, metrics
 from app.metrics.base import Metric
-from app.web import term_entries
-from app.web.term_entries import Entry
+
+
+@dataclass(frozen=True)
+class Entry:
+    key: str
+    """Its anchor."""
+    term: str
+    text: str
+    formula: str = ""
+    names: tuple[str, ...] = ()
+    """By which it is found besides its key: those of the metrics that it explains."""
+    former_keys: tuple[str, ...] = ()
+    """Anchors of earlier versions, which still lead to it."""
+
+    @property
+    def gist(self) -> str:
+        """The first sentence."""
+        return first_sentence(self.text)[0]
+
+
+READER = (
+    Entry(
+        "token",
+        "Token",
+        "The piece of text that a model reads and writes: a short word or a part of one. Every model cuts text in "
+        "its own way, so the same prompt has a different number of tokens on another model.",
+    ),
+)
+
+ENGINE = (
+    Entry(
+        "kv-cache",
+        "KV cache",
+        "What the model remembers of the tokens before, as a key and a value for each layer. It grows with the "
+        "context and is read for every new token, so decode slows down in a long conversation. Its type (f16, "
+        "q8_0) decides its size.",
+        "layers x KV heads x head size x 2 x bytes per number, for each token",
+    ),
+    Entry(
+        "context",
+        "Context",
+        "All tokens that the model sees at once: the prompt and the answer so far.",
+    ),
+    Entry(
+        "quantization",
+        "Quantization",
+        "Weights stored with fewer bits than they were trained with: Q4_K_M takes about 4.85 bits instead of 16. "
+        "The model becomes smaller and decode faster, as fewer bytes are read, at some loss of quality.",
+        "file size in bits / parameters = bits per weight",
+    ),
+    Entry(
+        "batching",
+        "Batching",
+        "Computing several requests together. The weights are read once for all of them, so the throughput grows "
+        "while each stream loses little, until computing becomes the limit.",
+    ),
+    Entry(
+        "concurrency",
+        "Concurrency",
+        "How many requests are under way at once. Slots, or parallel sequences, are what the server offers for "
+        "them; who finds none waits in its queue.",
+    ),
+    Entry(
+        "moe",
+        "MoE",
+        "Mixture of experts: a layer has many small networks, the experts, and a router chooses a few of them for "
+        "each token. The model is large in memory, but a token reads only its active parameters; shared experts "
+        "are always used.",
+        "active parameters = everything but the experts + experts x used / all",
+    ),
+    Entry(
+        "cold",
+        "Cold and warm",
+        "A cold server has to load the model, and its first request is slow for many small reasons. Numbers are "
+        "taken warm.",
+    ),
+)
+
+HARDWARE = (
+    Entry(
+        "roofline",
+        "Roofline",
+        "A chart of what hardware allows. Work that computes little for each byte it reads stands under the "
+        "sloping roof of memory bandwidth, work that computes much under the flat roof of the compute peak.",
+        "attainable FLOP/s = min(peak, bandwidth x FLOPs per byte)",
+    ),
+    Entry(
+        "ceiling",
+        "Ceiling",
+        "The speed that hardware cannot beat. For decode it follows from memory bandwidth and the bytes that a "
+        "token must read, for prefill from the compute peak or one reading of the weights. A result above its "
+        "ceiling means that an assumption is wrong.",
+        "decode ceiling = memory bandwidth / bytes of a token",
+    ),
+    Entry(
+        "bandwidth",
+        "Memory bandwidth",
+        "How many bytes a device reads from its memory in a second. Measured figures count before those of a "
+        "catalogue; a measurement is a lower bound.",
+    ),
+    Entry(
+        "mbu",
+        "MBU",
+        "Model bandwidth utilisation: the share of its ceiling that decode reached. Good results reach 60 to 85 %.",
+        "decode speed x bytes of a token / memory bandwidth",
+    ),
+    Entry(
+        "mfu",
+        "MFU",
+        "Model FLOP utilisation: the share of the compute peak that prefill used for the model's own arithmetic.",
+        "prefill speed x FLOPs of a prompt token / compute peak",
+    ),
+)
+
+TRUST = (
+    Entry(
+        "limits",
+        "What limits a result",
+        "What takes most of TTFT and what keeps decode down, as far as it was measured: each with its figures and what "
+        "to change, the one to change first in front. Where nothing measured tells, that is said instead.",
+    ),
+    Entry(
+        "held-back",
+        "Held back",
+        "A GPU that lowers its clock against its will (throttling), because it is too hot or for a fault, as its "
+        "driver says. A GPU at its power limit does what it is built for; that an idle one slows down is none.",
+    ),
+    Entry(
+        "sample",
+        "Sample",
+        "One request with all that was seen of it. A point is one combination of prompt length, output length and "
+        "concurrency; each is measured several times.",
+    ),
+    Entry(
+        "median",
+        "Median",
+        "The value in the middle of all samples. One sample that went wrong hardly moves it, which is why it is "
+        "the value shown.",
+    ),
+    Entry(
+        "spread",
+        "Spread",
+        "How far samples are from each other. What stands behind the ± sign is the sample standard deviation.",
+    ),
+    Entry(
+        "interval",
+        "95 % interval",
+        "Where the true value most likely is: of a hundred such intervals about 95 hold it. It needs three "
+        "samples, and more of them make it narrower.",
+        "mean of logarithms ± t x standard error (Student's t), as a factor around the value",
+    ),
+    Entry(
+        "warm-up",
+        "Warm-up",
+        "Requests before those that count: they load, compile and fill what only the first one needs. They are "
+        "kept and shown, but never in a statistic.",
+    ),
+    Entry(
+        "slope",
+        "Slope",
+        "Prefill between two prompt lengths: what the extra tokens took. Everything that is the same for both, "
+        "such as network and chat template, cancels out.",
+        "more prompt tokens / more TTFT",
+    ),
+    Entry(
+        "configuration",
+        "Configuration",
+        "All that shapes a result besides the prompt: engine, its version, model, quantization, settings and "
+        "labels. Each run freezes it, and its fingerprint is the same wherever it is the same.",
+    ),
+    Entry(
+        "suite",
+        "Suite",
+        "A fixed prompt, or several, with the length of the answer and the number of repetitions. Only results of "
+        "the same suite are compared.",
+    ),
+    Entry(
+        "baseline",
+        "Baseline",
+        "The run that every later one of the same machine, model and suite is compared with. A person pins it, and "
+        "the verdict against it stands beside each later run.",
+    ),
+    Entry(
+        "hidden",
+        "Hidden run",
+        "A run that a person took out of histories and statistics, with a reason. It stays readable and can come back.",
+    ),
+)
+
+VERDICTS = (
+    Entry(
+        "verdict",
+        "Verdict",
+        "What a comparison concludes, in one word: better, worse, same, mixed or inconclusive. It looks at TTFT, "
+        "prefill and decode of the main point together, corrected for three looks. It is about one setting only where "
+        "nothing else differs and nothing is unknown.",
+        "ratio = median of the one / median of the base",
+    ),
+    Entry(
+        "run-scatter",
+        "Scatter between runs",
+        "By how much runs of one unchanged configuration differ. Repetitions of one run share the same start of the "
+        "engine, so only runs say it. It is estimated from the earlier runs of the machine; with little history it is "
+        "combined with an assumption, which the page names.",
+        "variance of a run's median = between-run variance + repetition variance / repetitions",
+    ),
+    Entry(
+        "better",
+        "Better",
+        "The 95 % interval of the ratio excludes 1 on the good side and reaches beyond what counts as the same.",
+    ),
+    Entry(
+        "worse",
+        "Worse",
+        "The 95 % interval of the ratio excludes 1 on the bad side and reaches beyond what counts as the same.",
+    ),
+    Entry(
+        "same",
+        "Same",
+        "The whole interval of the ratio lies within 3 % of 1 (ROOFMARK_SAME_WITHIN), however certain the difference.",
+    ),
+    Entry(
+        "mixed",
+        "Mixed",
+        "Some metrics are better and others worse.",
+    ),
+    Entry(
+        "inconclusive",
+        "Inconclusive",
+        "The runs differ too much to tell, or one of them was disturbed. More runs settle the first; the page says "
+        "about how many.",
+    ),
+    Entry(
+        "comparable",
+        "Comparable",
+        "Two results may be set side by side only when suite, output length and concurrency agree; otherwise "
+        "there is no verdict but a reason.",
+    ),
+)
+
 
 SECTIONS: Mapping[str, tuple[Entry, ...]] = {
-    N_("What a reader feels"): term_entries.READER,
-    N_("What the engine does"): term_entries.ENGINE,
-    N_("What hardware allows"): term_entries.HARDWARE,
-    N_("What makes a number trustworthy"): term_entries.TRUST,
-    N_("Verdicts of a comparison"): term_entries.VERDICTS,
+    N_("What a reader feels"): READER,
+    N_("What the engine does"): ENGINE,
+    N_("What hardware allows"): HARDWARE,
+    N_("What makes a number trustworthy"): TRUST,
+    N_("Verdicts of a comparison"): VERDICTS,
 }
 """The entries that belong to no metric."""
 _SECTION_OF_METRICS = {"reader": "What a reader feels", "engine": "What the engine does"}

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.ceiling.ggml_geometry import from_file
-from app.ceiling.gguf import read_header
-from app.ceiling.gguf_reader import MAX_STRINGS
+from app.ceiling.gguf import MAX_STRINGS, read_header
 from app.ceiling.number_formats import GGML_BLOCKS, GGML_TYPES
 from app.core.errors import BadInput
 from tests.ceiling.files import SMALL, bytes_of, dense, raw, tensor_info, text, write_gguf, write_shards

@@ -8,7 +8,7 @@ import pytest
 from app.charts import Figure
 from app.charts import explore as charts
 from app.charts.base import MAX_POINTS
-from app.charts.explore.table import empty_text, notes
+from app.charts.explore import empty_text, notes
 from app.core.samples import Workload
 from app.db.configs import snapshot_of
 from app.db.tables import Config, Model

@@ -17,7 +17,7 @@ from app.metrics import HEADLINE_METRICS
 from app.results.compare import compare, to_json
 from app.results.compare import standing as compare_with_baseline
 from app.results.compare.differences import MAX_NAMED_SETTINGS, verdict_subject_text
-from app.results.compare.words import pair_scatter_words, scatter_words
+from app.results.compare.result import pair_scatter_words, scatter_words
 from app.results.hardware import freeze_devices
 from app.stats.verdict import Ratio, Verdict
 from tests.compare.runs import CALM, POINT, Q4, Q8, QUIET, calm_history, change, compared, place, run, statements, taken

@@ -1,6 +1,6 @@
 """What is said about the scatter between runs."""
 
-from app.results.compare.words import scatter_words
+from app.results.compare.result import scatter_words
 from app.stats.runs import RunScatter
 
 ASSUMED = RunScatter(0.02**2, 4, None, 0.02)

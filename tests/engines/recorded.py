@@ -4,7 +4,6 @@ from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Trace
 from app.engines import find
 from app.engines.protocol.chat_engine import ChatEngine
 from app.engines.protocol.sse import End, Recording
-from app.engines.protocol.trace_builder import read_trace
 from tests.replay import Script, capture
 
 
@@ -23,7 +22,7 @@ def read(engine: str, script: Script, defeat: CacheDefeat = CacheDefeat.NONCE) -
     rows = [(round(ms * 1e6), data) for ms, data in script.rows]
     kind = next((value for name, value in script.headers.items() if name.lower() == "content-type"), "")
     recording = Recording(rows, End.CLOSED, 0, rows[-1][0], content_type=kind)
-    return reading.refine(read_trace(recording, {}, defeat, reading.dialect))
+    return reading.read(recording, {}, defeat)
 
 
 def tokens(trace: Trace) -> list[Event]:

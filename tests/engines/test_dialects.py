@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from app.core.samples import CacheDefeat, Status, Trace
 from app.engines.protocol.sse import End, Recording
-from app.engines.protocol.trace_builder import read_trace
 from tests.engines.recorded import chat_engine
 from tests.engines.streams import json_values, sse
-from tests.engines.written_servers import SERVERS
+from tests.engines.written import SERVERS
 from tests.replay import Request, Script
 
 EXAMPLES = 20
@@ -47,7 +46,7 @@ def read(key: str, pieces: list[bytes], end: End = End.CLOSED) -> Trace:
     rows = [((position + 1) * 1_000_000, piece) for position, piece in enumerate(pieces)]
     kind = CONTENT.get(key, "text/event-stream")
     recording = Recording(rows, end, 0, len(rows) * 1_000_000, content_type=kind)
-    return engine.refine(read_trace(recording, {}, CacheDefeat.NONCE, engine.dialect))
+    return engine.read(recording, {}, CacheDefeat.NONCE)
 
 
 def without_times(trace: Trace) -> Trace:

@@ -12,7 +12,7 @@ from app.engines.base import CompletionRequest, Engine
 from app.engines.llamacpp import quantization_of_file_type
 from app.engines.protocol import models
 from tests.engines.conftest import Connect
-from tests.engines.written_servers import SERVERS
+from tests.engines.written import SERVERS
 from tests.replay import Script, serve
 
 

@@ -12,9 +12,9 @@ from app.engines.base import CompletionRequest, Counters
 from app.engines.http import ServerClient
 from tests.engines.conftest import Connect
 from tests.engines.recorded import recorded, tokens
-from tests.engines.servers import CHAT, ROLE, WORDS, Finishing, Route, chunk, no_choices, ollama, stream, usage, vllm
-from tests.engines.servers import transformers as transformers_server
-from tests.engines.written_servers import koboldcpp, lmstudio, mlxlm, sglang, tabbyapi
+from tests.engines.servers import CHAT, ROLE, WORDS, Finishing, Route, chunk, no_choices, stream, usage
+from tests.engines.written import koboldcpp, lmstudio, mlxlm, ollama, sglang, tabbyapi, vllm
+from tests.engines.written import transformers as transformers_server
 from tests.replay import Script
 
 
@@ -58,7 +58,7 @@ def test_a_prompt_that_is_too_long_in_their_words(connect: Connect, engine: str,
 
 def test_transformers_that_lists_its_models(connect: Connect) -> None:
     listing = Script.json({"object": "list", "data": [{"id": "Qwen/Qwen3-0.6B"}]})
-    replay, client = connect({**transformers_server().routes, "/v1/models": listing})
+    replay, client = connect({**transformers_server.server().routes, "/v1/models": listing})
     assert [model.id for model in probe(client).models] == ["Qwen/Qwen3-0.6B"]
     assert replay.posted() == []
 
@@ -101,7 +101,7 @@ def test_koboldcpp_tells_whether_it_is_idle(
 
 def test_an_older_koboldcpp_times_its_parts_under_other_names(connect: Connect) -> None:
     older = {"last_process": 0.25, "last_eval": 0.05, "last_token_count": 3, "total_gens": 4, "queue": 0, "idle": 1}
-    _, client = connect({**koboldcpp().routes, **kobold(older, {**older, "total_gens": 5})})
+    _, client = connect({**koboldcpp.server().routes, **kobold(older, {**older, "total_gens": 5})})
     assert probe(client).engine == "koboldcpp"
     trace = play("koboldcpp", client)
     assert (trace.status, trace.output_tokens) == (Status.OK, 3)
@@ -110,39 +110,39 @@ def test_an_older_koboldcpp_times_its_parts_under_other_names(connect: Connect) 
 
 
 def test_who_imitates_koboldcpp_is_not_it(connect: Connect) -> None:
-    routes = {path: route for path, route in koboldcpp().routes.items() if path != "/api/extra/perf"}
+    routes = {path: route for path, route in koboldcpp.server().routes.items() if path != "/api/extra/perf"}
     _, client = connect({**routes, "/": Script.json({"detail": "Not Found"}, 404)})
     assert probe(client).engine == "openai"
 
 
 def test_tabbyapi_is_known_when_it_is_not_well(connect: Connect) -> None:
     unwell = Script.json({"status": "unhealthy", "issues": [{"time": 1, "description": "CUDA error"}]}, 503)
-    _, client = connect({**tabbyapi().routes, "/health": unwell})
+    _, client = connect({**tabbyapi.server().routes, "/health": unwell})
     assert probe(client).engine == "tabbyapi"
 
 
 def test_vllm_without_its_statistics_is_known_by_its_models(connect: Connect) -> None:
-    _, client = connect({path: route for path, route in vllm().routes.items() if path != "/metrics"})
+    _, client = connect({path: route for path, route in vllm.server().routes.items() if path != "/metrics"})
     assert (probe(client).engine, probe(client).engine_version) == ("vllm", "0.32.0")
 
 
 @pytest.mark.parametrize("capabilities", [None, 5, True, "embedding", {}, ["completion"]])
 def test_ollama_with_odd_capabilities(connect: Connect, capabilities: Any) -> None:
     tags = Script.json({"models": [{"name": "m", "capabilities": capabilities}]})
-    _, client = connect({**ollama().routes, "/api/tags": tags})
+    _, client = connect({**ollama.server().routes, "/api/tags": tags})
     assert [model.id for model in probe(client).models] == ["m"]
 
 
 def test_tabbyapi_times_too_short_for_two_decimals_are_not_taken(connect: Connect) -> None:
     last = no_choices(**usage(512, 3, prompt_time=0.05, completion_time=0.2, prompt_tokens_per_sec=9876.5))
-    _, client = connect({**tabbyapi().routes, CHAT: stream(ROLE, *WORDS, chunk({}, "length"), last)})
+    _, client = connect({**tabbyapi.server().routes, CHAT: stream(ROLE, *WORDS, chunk({}, "length"), last)})
     server = play("tabbyapi", client).server
     assert server is not None
     assert (server.prompt_ms, server.decode_ms) == (None, 200.0)
 
 
 def test_lmstudio_lists_what_is_loaded_first_and_no_embeddings(connect: Connect) -> None:
-    _, client = connect(lmstudio().routes)
+    _, client = connect(lmstudio.server().routes)
     facts = probe(client)
     assert [(model.id, model.max_context_tokens) for model in facts.models] == [
         ("qwen3-8b", 40960),
@@ -204,19 +204,19 @@ def test_lmstudio_whose_newer_stream_breaks(connect: Connect) -> None:
 
 
 def test_sglang_counts_and_says_whether_it_is_busy(connect: Connect) -> None:
-    _, client = connect(sglang().routes)
+    _, client = connect(sglang.server().routes)
     sglang_engine = find("sglang")
     assert sglang_engine.counters(client) == Counters(3800, 1200, 900)
     assert sglang_engine.health(client).busy is False
     busy = Script.text('sglang:num_running_reqs{model_name="m"} 1.0\nsglang:num_queue_reqs{model_name="m"} 0.0\n')
-    _, client = connect({**sglang().routes, "/metrics": busy})
+    _, client = connect({**sglang.server().routes, "/metrics": busy})
     assert sglang_engine.health(client).busy is True
     _, client = connect({"/health": Script(framing="length")})
     assert (sglang_engine.counters(client), sglang_engine.health(client).busy) == (None, None)
 
 
 def test_sglang_tells_itself_under_its_newer_path_too(connect: Connect) -> None:
-    routes = dict(sglang().routes)
+    routes = dict(sglang.server().routes)
     routes["/server_info"] = routes.pop("/get_server_info")
     _, client = connect(routes)
     assert (probe(client).engine, probe(client).engine_version) == ("sglang", "0.5.6")
@@ -225,5 +225,5 @@ def test_sglang_tells_itself_under_its_newer_path_too(connect: Connect) -> None:
 def test_mlx_lm_that_fails_to_list_its_models_is_measured_by_its_own_name_for_it(connect: Connect) -> None:
     """It does where nothing was ever downloaded: 200, and the connection ends before a body."""
     broken = Script(framing="close", headers={"content-type": "application/json"})
-    _, client = connect({**mlxlm().routes, "/v1/models": broken})
+    _, client = connect({**mlxlm.server().routes, "/v1/models": broken})
     assert [model.id for model in probe(client).models] == ["default_model"]

@@ -16,7 +16,7 @@ from app.engines.http import ServerClient
 from app.engines.llamacpp_args import read_arguments
 from app.engines.protocol.log_lines import decimal
 from tests import model_servers
-from tests.engines.written_servers import SERVERS
+from tests.engines.written import SERVERS
 from tests.replay import Script, serve
 
 

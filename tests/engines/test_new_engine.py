@@ -40,7 +40,6 @@ class Abacus(PrometheusEngine):
     title = "Abacus"
     default_ports = (9797,)
     health_path = "/alive"
-    probe_priority = 90
     fixed_length = False
     slots_option = "`--rods`"
     split_habit = SplitHabit.TENSOR_PARALLEL

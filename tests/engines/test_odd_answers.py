@@ -15,7 +15,7 @@ from app.engines.base import CompletionRequest, Health, ServerInfo
 from app.engines.http import Answer, ServerClient
 from app.measure.config_snapshot import server_info_json
 from tests.engines.servers import CHAT
-from tests.engines.written_servers import SERVERS
+from tests.engines.written import SERVERS
 from tests.replay import Request, Script
 
 EXAMPLES = 40

@@ -15,8 +15,8 @@ from app.metrics.decode import read_decode
 from app.metrics.prefill import read_prefill
 from tests.engines.conftest import Connect
 from tests.engines.recorded import read, recorded, tokens
-from tests.engines.servers import ollama
 from tests.engines.streams import sha256
+from tests.engines.written import ollama
 from tests.replay import Answerer, Request, Script, capture
 from tests.traces import sample
 
@@ -248,7 +248,7 @@ def test_context_and_nonce(connect: Connect) -> None:
 
 
 def test_where_the_model_was_is_kept_with_the_figures(connect: Connect) -> None:
-    _, client = connect(ollama().routes, pace=0.01)
+    _, client = connect(ollama.server().routes, pace=0.01)
     trace = play(client)
     assert trace.server is not None
     assert trace.server.raw["eval_count"] == 16
@@ -265,7 +265,7 @@ def test_probe(connect: Connect) -> None:
         {"name": "big:8b", "details": {"quantization_level": "MXFP4", "context_length": 131072}},
     ]
     routes: dict[str, Script | Answerer] = {
-        **ollama().routes,
+        **ollama.server().routes,
         "/api/ps": Script.json(ps),
         "/api/tags": Script.json({"models": tags}),
     }
@@ -292,5 +292,5 @@ def test_its_own_words_about_a_model_are_handed_on(connect: Connect) -> None:
 
 def test_probe_of_an_empty_server(connect: Connect) -> None:
     empty: dict[str, Script | Answerer] = {"/api/ps": capture("ollama", "ps-empty"), "/api/tags": Script.json({})}
-    _, client = connect({**ollama().routes, **empty})
+    _, client = connect({**ollama.server().routes, **empty})
     assert probe(client).notes == ("The server has no model: pull one first.",)

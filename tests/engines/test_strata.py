@@ -25,7 +25,7 @@ from tests.engines.servers import (
     stream,
     usage,
 )  # fmt: skip
-from tests.engines.written_servers import strata
+from tests.engines.written import strata
 from tests.replay import Script
 from tests.traces import sample
 
@@ -138,6 +138,6 @@ def test_probe_of_an_old_one(connect: Connect) -> None:
 @pytest.mark.parametrize("status", [200, 503])
 def test_probe_while_it_loads(connect: Connect, status: int) -> None:
     loading = {**sample_of("strata", "health-new"), "engine": "loading"}
-    _, client = connect({**strata().routes, "/health": Script.json(loading, status)})
+    _, client = connect({**strata.server().routes, "/health": Script.json(loading, status)})
     facts = probe(client)
     assert (facts.engine, facts.loading, facts.models) == ("strata", True, ())

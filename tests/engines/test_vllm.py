@@ -15,8 +15,9 @@ from app.metrics.decode import read_decode
 from app.metrics.prefill import read_prefill
 from tests.engines.conftest import Connect
 from tests.engines.recorded import read, recorded, tokens
-from tests.engines.servers import CHAT, scrape, vllm
+from tests.engines.servers import CHAT, scrape
 from tests.engines.streams import chunk, sse
+from tests.engines.written import vllm
 from tests.replay import Script, capture
 from tests.traces import sample
 
@@ -141,7 +142,7 @@ def test_the_role_chunk_is_the_first_token_where_others_came_before_the_visible_
     ],
 )
 def test_the_switch_is_used_where_the_version_has_it(connect: Connect, version: str, defeat: CacheDefeat) -> None:
-    replay, client = connect({**vllm().routes, "/version": Script.json({"version": version})}, pace=0.01)
+    replay, client = connect({**vllm.server().routes, "/version": Script.json({"version": version})}, pace=0.01)
     trace = play(client, nonce="0123abcd", capabilities=probe(client).capabilities)
     (body,) = replay.posted()
     assert trace.cache_defeat is defeat
@@ -150,14 +151,14 @@ def test_the_switch_is_used_where_the_version_has_it(connect: Connect, version: 
 
 
 def test_each_request_has_a_salt_of_its_own(connect: Connect) -> None:
-    replay, client = connect(vllm().routes, pace=0.01)
+    replay, client = connect(vllm.server().routes, pace=0.01)
     play(client)
     play(client)
     assert len({body["cache_salt"] for body in replay.posted()}) == 2
 
 
 def test_prompt_tokens_are_counted_by_the_server(connect: Connect) -> None:
-    replay, client = connect(vllm().routes)
+    replay, client = connect(vllm.server().routes)
     assert VLLM.prompt_tokens(client, CompletionRequest("hi there", 1, "tiny-qwen3", nonce="x")) == 12
     assert replay.posted() == [{"model": "tiny-qwen3", "messages": [{"role": "user", "content": "hi there"}]}]
     _, client = connect({})
@@ -196,7 +197,7 @@ def test_counters_hold_fresh_and_cached_tokens_apart(connect: Connect) -> None:
     ],
 )
 def test_other_requests(connect: Connect, metrics: str, busy: bool | None, detail: str) -> None:
-    _, client = connect({**vllm().routes, "/metrics": Script.text(metrics)})
+    _, client = connect({**vllm.server().routes, "/metrics": Script.text(metrics)})
     health = VLLM.health(client)
     assert health == Health(ready=True, detail=health.detail, busy=busy)
     assert detail in health.detail
@@ -204,7 +205,7 @@ def test_other_requests(connect: Connect, metrics: str, busy: bool | None, detai
 
 def test_a_kv_cache_of_another_type(connect: Connect) -> None:
     info = 'vllm:cache_config_info{block_size="16",cache_dtype="fp8_e4m3",engine="0"} 1.0\n'
-    _, client = connect({**vllm().routes, "/metrics": Script.text(info)})
+    _, client = connect({**vllm.server().routes, "/metrics": Script.text(info)})
     assert probe(client).settings == {"context": 2048, "kv_type_k": "fp8_e4m3", "kv_type_v": "fp8_e4m3"}
 
 
@@ -235,7 +236,7 @@ def test_other_refusals_are_told(connect: Connect, name: str, words: str) -> Non
 
 
 def test_a_key_is_wanted(connect: Connect) -> None:
-    _, client = connect({**vllm().routes, "/v1/models": capture("vllm", "err-noauth")})
+    _, client = connect({**vllm.server().routes, "/v1/models": capture("vllm", "err-noauth")})
     with pytest.raises(ServerError) as caught:
         probe(client)
     assert caught.value.trouble is ServerErrorKind.NEEDS_KEY

@@ -17,7 +17,7 @@ from app.results.compare import compare
 from app.schemas.run_document import run_document
 from app.share import comparison as share_of_comparison
 from app.share import run as share_of_run
-from app.share.spreadsheet import to_csv
+from app.share.formats import to_csv
 from app.web import terms
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run, pages, text_of

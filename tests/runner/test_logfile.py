@@ -19,7 +19,7 @@ from app.engines.base import FROM_LOG, LoggedRequest
 from app.measure import server_log as logfile
 from app.measure.runner import Runner
 from app.measure.server_log import LogFile, ServerLog, merge_log_figures, open_server_log
-from tests.engines.written_servers import SERVERS
+from tests.engines.written import SERVERS
 from tests.replay import HERE, Request, Script, serve
 from tests.runner.conftest import add_server
 from tests.runner.listeners import silent

@@ -15,7 +15,7 @@ from app.engines.base import Engine, ModelInfo
 from app.measure.config_snapshot import requested_context
 from app.measure.runner import Runner
 from app.suites import BUILT_IN, Case, Suite
-from tests.engines.written_servers import SERVERS
+from tests.engines.written import SERVERS
 from tests.replay import Request, Script, capture, serve
 from tests.runner.conftest import add_server, run_named
 from tests.runner.listeners import silent

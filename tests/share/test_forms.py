@@ -18,11 +18,9 @@ from app.charts import LegendEntry, Table
 from app.core.errors import BadInput, Conflict
 from app.share import CeilingShare, Column, DataTable, Fact, Snapshot, Tile, UserText, links, options
 from app.share.card import draw_card
-from app.share.document import to_document
 from app.share.figures import public_figure
-from app.share.markdown import to_markdown
+from app.share.formats import to_csv, to_document, to_markdown
 from app.share.page import render_file
-from app.share.spreadsheet import to_csv
 from tests.share.snapshots import FIGURE, SNAPSHOT
 
 MADE = datetime(2026, 11, 29, tzinfo=UTC)

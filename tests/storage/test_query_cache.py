@@ -4,8 +4,7 @@ from sqlmodel import Session, col, func, select
 
 from app.core import i18n
 from app.db import machines
-from app.db.database import Database
-from app.db.query_cache import cached_query
+from app.db.database import Database, cached_query
 from app.db.tables import Machine
 from tests.databases import on_both
 

@@ -8,8 +8,8 @@ import pytest
 from app.core.samples import Sample, ServerFigures, Status, Workload
 from app.db import runs
 from app.db.database import Database
-from app.results.decode_speeds import newest_decodes
-from app.results.speculation import Drafts, drafts_of
+from app.results.ceiling.configs import newest_decodes
+from app.results.token_counts import Drafts, drafts_of
 from app.schemas.run_document import run_document
 from tests.databases import on_both
 from tests.seed import made_sample, seed

@@ -13,7 +13,7 @@ from app.db import configs, models
 from app.db.database import Database
 from app.db.tables import FULL_GEOMETRY, Config, Model, StatedGeometry
 from app.results.ceiling import config_ceilings
-from app.results.decode_speeds import newest_decodes
+from app.results.ceiling.configs import newest_decodes
 from app.results.explore import observations
 from tests.ceiling.models import MODELS
 from tests.databases import on_both

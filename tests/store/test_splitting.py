@@ -9,8 +9,8 @@ from sqlmodel import Session, col, select
 
 from app.core.configuration import Snapshot
 from app.db import configs, samples
+from app.db.configs import split_models
 from app.db.database import Database
-from app.db.splitting import split_models
 from app.db.tables import Config, Machine, Run, Server
 from tests.databases import on_both
 from tests.traces import sample

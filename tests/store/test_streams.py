@@ -10,7 +10,7 @@ from app.db.database import Database
 from app.db.samples import samples_of
 from app.metrics import metrics
 from app.results.ceiling import config_ceilings
-from app.results.decode_speeds import newest_decodes
+from app.results.ceiling.configs import newest_decodes
 from tests.databases import on_both
 from tests.seed import made_sample, seed
 from tests.web.notebook import add_run

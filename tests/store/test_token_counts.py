@@ -10,10 +10,10 @@ from app.core.samples import Sample, ServerFigures, Status, Workload
 from app.db import runs
 from app.db.database import Database
 from app.db.tables import Machine, Run
-from app.metrics.token_counts import TokenCounts, token_counts_of
+from app.metrics.token_times import TokenCounts, token_counts_of
 from app.results.ceiling import CeilingRequest, config_ceilings, decode_ceilings
+from app.results.ceiling.configs import newest_decodes
 from app.results.compare import compare
-from app.results.decode_speeds import newest_decodes
 from app.results.token_counts import Place, newest_token_counts, token_counts
 from app.schemas.run_document import run_document
 from tests.databases import on_both

@@ -3,7 +3,7 @@
 import pytest
 
 from app.ceiling.hf_config import from_config
-from app.web.ceiling_view import attention_words
+from app.web.calculator import attention_words
 from tests.ceiling.families import FAMILIES
 
 

@@ -17,7 +17,7 @@ from app.schemas.comparison import ComparisonDocument
 from app.schemas.explorer import ExplorerDocument
 from app.schemas.run import RunDocument, RunsDocument
 from app.schemas.run_document import run_document
-from app.share.document import ShareDocument
+from app.share.formats import ShareDocument
 from app.web.templates import engine_titles
 from tests.seed import seed
 

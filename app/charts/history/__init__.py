@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from app.charts.base import Figure, LegendEntry, Table, allocate_points
 from app.charts.history import marks, traces
 from app.charts.history.panels import Panel, layout_of, pad, panels_of
-from app.charts.history.series import CONFIGURATION, Series, series_of
+from app.charts.history.traces import CONFIGURATION, Series, series_of
 from app.core.i18n import _, enumerated, joined, lower_first
 from app.core.units import format_date, format_number, plural
 from app.db.configs import ConfigDescription

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from app.charts.base import axis
-from app.charts.stack import domain, y_axis, y_name
+from app.charts.base import axis, domain, y_axis, y_name
 from app.core.i18n import _
 from app.metrics.base import Metric
 

@@ -129,7 +129,7 @@ class ServerClient:
         self.settings = settings
         self.cleaner = TextCleaner(api_key)
         self._api_key = api_key
-        self._answers_by_path: dict[str, Answer] | None = None
+        self._answers_by_path: dict[str, Answer | ServerError] | None = None
         self._limit = ReadLimit()
         headers = {"accept-encoding": "identity", "user-agent": "roofmark", "accept": "*/*"}
         if api_key:
@@ -151,8 +151,14 @@ class ServerClient:
             return self._request("GET", path, None)
         full_path = self._full_path(path)
         if full_path not in self._answers_by_path:
-            self._answers_by_path[full_path] = self._request("GET", path, None)
-        return self._answers_by_path[full_path]
+            try:
+                self._answers_by_path[full_path] = self._request("GET", path, None)
+            except ServerError as problem:
+                self._answers_by_path[full_path] = problem
+        answer = self._answers_by_path[full_path]
+        if isinstance(answer, ServerError):
+            raise answer
+        return answer
 
     @contextmanager
     def caching_gets(self) -> Iterator[None]:

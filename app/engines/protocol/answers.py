@@ -16,6 +16,7 @@ NO_ENDPOINT = frozenset({404, 405, 501})
 # some gateways quote their numbers
 _QUOTED_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _LARGEST = 1e15
+_RELEASE = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9})*)")
 
 
 def object_in(answer: Answer) -> Mapping[str, Any]:
@@ -73,6 +74,16 @@ def to_ms(value: Any, *, per_second: float = 1.0) -> float | None:
     """A duration in milliseconds, from a unit of which a second has `per_second`; None for zero or no number."""
     duration = number(value)
     return None if duration is None else milliseconds(duration / per_second * 1000)
+
+
+def release(version: str | None) -> tuple[int, ...]:
+    """The numbers at the start of a version; empty where it has none, which is less than any.
+
+    >>> release("v0.5.11.post1"), release("0.11rc2"), release("main"), release(None)
+    ((0, 5, 11), (0, 11), (), ())
+    """
+    match = _RELEASE.match(version or "")
+    return tuple(int(part) for part in match[1].split(".")) if match else ()
 
 
 def is_plain(value: Any) -> bool:

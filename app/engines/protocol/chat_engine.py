@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -52,11 +53,21 @@ class ChatEngine(Engine):
                     raise
                 return Trace(Status.FAILED, error=problem.message)
             if isinstance(answer, Recording):
-                return self.refine(read_trace(answer, negotiation.learned_capabilities, defeat, self.dialect))
+                return self.read(answer, negotiation.learned_capabilities, defeat)
             if (fatal := fatal_problem(answer)) is not None:
                 raise fatal
             if not negotiation.learn(answer, optional, required):
                 return Trace(Status.FAILED, error=answer.problem().message)
+
+    def read(
+        self, recording: Recording, learned_capabilities: Mapping[str, Any], defeat: CacheDefeat = CacheDefeat.NONE
+    ) -> Trace:
+        """The trace of a recorded stream, by the engine's dialect and by what it covers with its decode time."""
+        trace = read_trace(recording, learned_capabilities, defeat, self.dialect)
+        if (figures := trace.server) is not None:
+            span_ms = self.decode_span_ms(figures.decode_ms, figures.output_tokens)
+            trace = replace(trace, server=replace(figures, decode_ms=span_ms))
+        return self.refine(trace)
 
     def _attempt(self, client: ServerClient, request: CompletionRequest, body: Mapping[str, Any]) -> Recording | Answer:
         """The recorded stream, or the answer that came in its place. Raises ServerError when there is none."""

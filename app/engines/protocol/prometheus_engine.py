@@ -105,7 +105,7 @@ class PrometheusEngine(OpenAI):
         growth = prometheus.growth(first, last)
         return [
             *_totals(metrics, growth),
-            *(metric for name, names in metrics.seconds.items() for metric in _distribution(name, names, growth)),
+            *(metric for name, names in metrics.seconds.items() for metric in distribution(name, names, growth)),
             *_rates(metrics, growth, requests),
             *_shares(metrics, growth),
             *_gauges(metrics, last),
@@ -132,7 +132,7 @@ def _totals(metrics: MetricNames, growth: Mapping[str, float]) -> Iterator[Serve
             yield ServerMetric(name, "total", unit, sample[1], by_difference(sample[0]))
 
 
-def _distribution(name: str, names: Names, growth: Mapping[str, float]) -> Iterator[ServerMetric]:
+def distribution(name: str, names: Names, growth: Mapping[str, float]) -> Iterator[ServerMetric]:
     """Mean and percentiles of the first of the histograms that observed anything."""
     for key in names:
         if (histogram := prometheus.histogram(growth, key)) is None:
@@ -156,14 +156,14 @@ def _rates(metrics: MetricNames, growth: Mapping[str, float], requests: int) -> 
     ):
         seconds = _first(growth, names)
         if seconds is not None and tokens is not None and tokens > 0 and seconds[1] > 0:
-            yield ServerMetric(name, "mean", "tok/s", tokens / seconds[1], _over(what, seconds[0]))
+            yield ServerMetric(name, "mean", "tok/s", tokens / seconds[1], over(what, seconds[0]))
 
 
 def _shares(metrics: MetricNames, growth: Mapping[str, float]) -> Iterator[ServerMetric]:
     for name, (parts, wholes) in metrics.shares.items():
         part, whole = _first(growth, parts), _first(growth, wholes)
         if part is not None and whole is not None and whole[1] > 0:
-            yield ServerMetric(name, "mean", "share", part[1] / whole[1], _over(part[0], whole[0]))
+            yield ServerMetric(name, "mean", "share", part[1] / whole[1], over(part[0], whole[0]))
 
 
 def _gauges(metrics: MetricNames, samples: Mapping[str, float]) -> Iterator[ServerMetric]:
@@ -172,7 +172,7 @@ def _gauges(metrics: MetricNames, samples: Mapping[str, float]) -> Iterator[Serv
             yield ServerMetric(name, "now", unit, gauge[1], after_the_run(gauge[0]))
 
 
-def _over(part: str, whole: str) -> str:
+def over(part: str, whole: str) -> str:
     return _("{part} over {whole}, difference of two readings", part=part, whole=whole)
 
 

@@ -8,6 +8,12 @@ from app.core.samples import CacheDefeat, CountSource, ServerFigures
 from app.engines.http.text import TextCleaner
 from app.engines.protocol.answers import count, is_plain, mapping, milliseconds
 
+_DIFFERENCE = 0.03
+"""Relative; two of a server's sources that differ by more do not mean the same."""
+_ROUNDING_MS = 1.0
+_ROUNDING_SHARE = 0.002
+CACHE_REPORT = "cache_report"
+"""Under this name a dialect puts `cached_tokens` that an engine states outside of its usage and timings."""
 _EXTRA_EVENTS_SHARE = 0.05
 _EXTRA_EVENTS = 4
 """So many more events than tokens are no contradiction: a server may cut the name of a tool into several."""
@@ -48,6 +54,7 @@ class ReportedUsage:
             count(mapping(self.usage.get("prompt_tokens_details")).get("cached_tokens")),
             count(self.usage.get("cached_tokens")),
             count(self.timings.get("cache_n")),
+            count(self.objects.get(CACHE_REPORT, {}).get("cached_tokens")),
         )
         cached = next((value for value in reported if value is not None), None)
         total = self.prompt_tokens
@@ -139,7 +146,8 @@ class ReportedUsage:
 def llamacpp_timings(usage: ReportedUsage) -> ServerFigures | None:
     """The figures in llama.cpp's `timings`, which several servers send; None where there are none.
 
-    `prompt_n` is without cached tokens, `predicted_ms` goes from the first to the last token.
+    `prompt_n` is without cached tokens. How many steps `predicted_ms` covers is a fact of the engine that sent it
+    (`Engine.decode_intervals`), which corrects it afterwards.
     """
     timings = usage.timings
     if not timings:
@@ -153,3 +161,34 @@ def llamacpp_timings(usage: ReportedUsage) -> ServerFigures | None:
         draft_accepted_tokens=count(timings.get("draft_n_accepted")),
         raw=usage.raw("timings"),
     )
+
+
+def differing(figures: ServerFigures, others: ServerFigures) -> list[str]:
+    """The names of figures of one request that two of a server's sources (its answer, record, log) state differently.
+
+    Decode times are compared per token, since sources may count another end of the answer.
+    """
+    names = [
+        name
+        for name in ("prompt_tokens", "draft_tokens", "draft_accepted_tokens")
+        if None not in (pair := (getattr(figures, name), getattr(others, name))) and pair[0] != pair[1]
+    ]
+    if _is_other_time(figures.prompt_ms, others.prompt_ms, 1):
+        names.append("prompt_ms")
+    steps = min(figures.output_tokens or 0, others.output_tokens or 0) - 1
+    if steps > 0 and _is_other_time(_step_ms(figures), _step_ms(others), steps):
+        names.append("decode_ms")
+    shares = (figures.expert_hit_share, others.expert_hit_share)
+    if shares[0] is not None and shares[1] is not None and abs(shares[0] - shares[1]) > _ROUNDING_SHARE:
+        names.append("expert_hit_share")
+    return names
+
+
+def _step_ms(figures: ServerFigures) -> float | None:
+    return None if figures.decode_ms is None else figures.decode_ms / ((figures.output_tokens or 0) - 1)
+
+
+def _is_other_time(a_ms: float | None, b_ms: float | None, steps: int) -> bool:
+    if a_ms is None or b_ms is None:
+        return False
+    return abs(a_ms - b_ms) * steps > _ROUNDING_MS and abs(a_ms - b_ms) > _DIFFERENCE * max(a_ms, b_ms)

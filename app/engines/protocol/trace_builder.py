@@ -14,6 +14,7 @@ from app.engines.http.problems import HTML_PAGE
 from app.engines.http.text import TextCleaner, is_html, parse_json
 from app.engines.protocol import openai_chunk
 from app.engines.protocol.answers import count, mapping
+from app.engines.protocol.chatter import Origin, chatter_in, origin_of
 from app.engines.protocol.openai_chunk import first_choice
 from app.engines.protocol.server_timings import ReportedUsage, llamacpp_timings
 from app.engines.protocol.sse import DONE, End, Frame, Recording, frames
@@ -32,6 +33,8 @@ class Dialect:
     """One JSON object of the stream as OpenAI would have sent it; errors stay as they are."""
     figures: Callable[[ReportedUsage], ServerFigures | None] = llamacpp_timings
     """The server's own counts and durations, from the objects in its chunks; None where it reports none."""
+    is_named: bool = False
+    """Each chunk of an answer is known to have an `id` or a `model`: text without either is a gateway's own."""
 
 
 OPENAI_DIALECT = Dialect()
@@ -40,7 +43,10 @@ OPENAI_DIALECT = Dialect()
 def is_token(frame: Frame, dialect: Dialect = OPENAI_DIALECT) -> bool:
     """Whether an event carries token text."""
     value = _parsed(frame.data)
-    return isinstance(value, dict) and openai_chunk.has_token(dialect.chunk(value))
+    if not isinstance(value, dict):
+        return False
+    chunk = dialect.chunk(value)
+    return openai_chunk.has_token(chunk) and (not dialect.is_named or origin_of(chunk, has_token=True).is_named)
 
 
 def is_alive(frame: Frame, dialect: Dialect = OPENAI_DIALECT) -> bool:
@@ -65,6 +71,7 @@ def read_trace(
             reader.read(frame, recording.ms(frame.at_ns))
             if frame.data == DONE:
                 break
+    reader.retract_chatter()
     status, error = _verdict(recording, reader)
     events, answer = reader.events_and_answer()
     usage = ReportedUsage(reader.objects, cache_defeat, recording.cleaner, reader.tokens, _reasoning_share(events))
@@ -103,6 +110,8 @@ class _Reader:
         self.events: list[Event] = []
         self.texts: list[tuple[int | None, str]] = []
         """Pieces of the answer's text, each with the index of its event; None for an answer in one piece."""
+        self.origins: list[tuple[int | None, Origin]] = []
+        """What each chunk bears, with the index of its event as in `texts`."""
         self.objects: dict[str, Mapping[str, Any]] = {}
         """What came beside the text, by the server's names: usage, timings and others; of each name the last one."""
         self.finish_reason: str | None = None
@@ -135,6 +144,14 @@ class _Reader:
             if index is not None and events[index].kind is Kind.ANSWER and end <= start:
                 events[index] = events[index]._replace(kind=Kind.REASONING)
         return tuple(events), text[start:answer_end]
+
+    def retract_chatter(self) -> None:
+        """Makes comments of events with text that is not the model's; once all has come, for a name may come late."""
+        places = chatter_in([origin for _, origin in self.origins], is_named=self.dialect.is_named)
+        chatter = {index for index in (self.origins[place][0] for place in places) if index is not None}
+        for index in chatter:
+            self.events[index] = Event(self.events[index].at_ms, Kind.COMMENT)
+        self.texts = [(index, text) for index, text in self.texts if index not in chatter]
 
     def read(self, frame: Frame, at_ms: float) -> None:
         if frame.event == b"error":
@@ -175,6 +192,7 @@ class _Reader:
             self.error = self._message(value)
         elif openai_chunk.is_answer(value):
             self.texts.append((None, openai_chunk.Texts(value).answer))
+            self.origins.append((None, origin_of(value, has_token=True)))
             self._read_figures(value)
             self.has_answer = self.not_streamed = self.has_end = True
         else:
@@ -203,6 +221,7 @@ class _Reader:
         else:
             self.has_stray = True
         self.texts.append((len(self.events), texts.answer))
+        self.origins.append((len(self.events), origin_of(chunk, has_token=kind in TOKEN_KINDS)))
         self.events.append(Event(at_ms, kind, texts.size_bytes, output_tokens))
 
     def _read_figures(self, chunk: Mapping[str, Any]) -> tuple[int | None, bool]:

@@ -12,9 +12,9 @@ from app.core.i18n import _
 from app.db.devices import load_catalogue
 from app.db.tables import Config, Run
 from app.hardware.catalogue import Catalogue
+from app.results.ceiling.configs import Decode, newest_decodes
 from app.results.ceiling.placement import Placement, resolve_placement
 from app.results.ceiling.points import PointCeiling, RunCeiling, decode_of, step_of, tokens_per_step
-from app.results.decode_speeds import Decode, newest_decodes
 
 SHORTEST_CURVE = 8_192
 LONGEST_CURVE = 131_072

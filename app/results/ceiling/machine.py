@@ -13,9 +13,9 @@ from app.db.devices import load_catalogue
 from app.db.machines import BandwidthValue, device_title, devices
 from app.db.tables import Machine
 from app.hardware.catalogue import Catalogue
+from app.results.ceiling.configs import Decode, fastest_decodes
 from app.results.ceiling.placement import Placement, decode_peers, resolve_placement
 from app.results.ceiling.points import decode_of, step_of
-from app.results.decode_speeds import Decode, fastest_decodes
 
 
 @dataclass(frozen=True)

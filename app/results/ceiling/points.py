@@ -16,12 +16,11 @@ from app.core.samples import Sample, Workload
 from app.db.models import geometry_of
 from app.db.tables import Config, Model, Run
 from app.metrics import MetricResult, headline_metrics
-from app.metrics.token_counts import TokenCounts
+from app.metrics.token_times import TokenCounts
 from app.results.ceiling.cards import Unknown
 from app.results.ceiling.placement import Placement, computing, resolve_placement
 from app.results.hardware import Hardware, gpu_share_of
-from app.results.speculation import Drafts, drafts_of
-from app.results.token_counts import token_counts
+from app.results.token_counts import Drafts, drafts_of, token_counts
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from app.core.i18n import _
 from app.db.baselines import BaselineSide, baseline_pairs
 from app.db.tables import Run
 from app.results.compare.eligibility import refusal_reason_runs
-from app.results.compare.main_verdict import Judged, MainVerdict, Values, main_verdicts
+from app.results.compare.scatter import Judged, MainVerdict, Values, main_verdicts
 from app.results.compare.soundness import unsound_by_run
 from app.results.run_history import Series
 from app.stats.runs import RunScatter

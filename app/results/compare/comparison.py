@@ -20,12 +20,10 @@ from app.metrics import (
 )
 from app.metrics.base import SOURCES, Source
 from app.metrics.summary import summarise
-from app.results.compare.compare_refs import resolve
 from app.results.compare.differences import differences, differing_settings, unknown_settings
 from app.results.compare.eligibility import refusal_reason_lengths, refusal_reason_pair, refusal_reason_point
 from app.results.compare.gaps_and_ceilings import gap_distribution, subject_ceilings
-from app.results.compare.main_verdict import conclude, same_within
-from app.results.compare.observations import NO_FIGURES, Figures, SubjectData, load_subjects
+from app.results.compare.observations import NO_FIGURES, Figures, SubjectData, load_subjects, resolve
 from app.results.compare.result import (
     LETTERS,
     Cell,
@@ -35,7 +33,7 @@ from app.results.compare.result import (
     PointRows,
     Subject,
 )
-from app.results.compare.scatter import Scatters
+from app.results.compare.scatter import Scatters, conclude, same_within
 from app.results.compare.soundness import distinct_reasons
 from app.stats.verdict import Ratio, Result, Verdict
 

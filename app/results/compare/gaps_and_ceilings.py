@@ -21,7 +21,7 @@ from app.metrics import (
     values_of,
 )
 from app.metrics.summary import percentiles
-from app.metrics.token_counts import token_counts_of
+from app.metrics.token_times import token_counts_of
 from app.results.ceiling import Placement, resolve_placement, run_ceilings
 from app.results.compare.observations import SubjectData
 from app.results.compare.result import Ceiling, Distribution

@@ -16,7 +16,7 @@ from sqlmodel import Session
 
 from app.core.i18n import N_, _, english, enumerated, lower_first
 from app.core.units import format_bytes
-from app.db.evidence import unsound_evidence
+from app.db.measurements import unsound_evidence
 from app.metrics import HEADLINE_METRICS, metrics
 from app.metrics.sensors import BUSY_CPU_SHARE, throttle_words
 

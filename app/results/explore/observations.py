@@ -12,8 +12,8 @@ from sqlalchemy.orm import aliased
 from sqlmodel import Session, col
 
 from app.core.samples import Workload
+from app.db.database import cached_query
 from app.db.models import KnownGeometry, all_stated, best_geometry
-from app.db.query_cache import cached_query
 from app.db.tables import Config, Machine, Measurement, Model, Run, Server
 from app.results.run_filter import NOT_HIDDEN, RunFilter, conditions
 

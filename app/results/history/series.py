@@ -7,7 +7,7 @@ from sqlalchemy import String, Text, cast, type_coerce
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col, func, select
 
-from app.db.query_cache import cached_query
+from app.db.database import cached_query
 from app.db.tables import Machine, Measurement, Run, Server
 from app.metrics import HEADLINE_METRICS
 from app.results.run_filter import NOT_HIDDEN, RunFilter, conditions

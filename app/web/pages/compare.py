@@ -18,10 +18,9 @@ from app.db.runs import MAX_QUEUED_AT_ONCE, runs_by_id
 from app.db.tables import now
 from app.metrics.base import SOURCES
 from app.results.compare import Comparison, compare
-from app.results.compare.compare_refs import CONFIG, FEWEST, MOST, WORDS
 from app.results.compare.differences import MAX_NAMED_SETTINGS
-from app.results.compare.result import Subject
-from app.results.compare.words import pair_scatter_words
+from app.results.compare.observations import CONFIG, FEWEST, MOST, WORDS
+from app.results.compare.result import Subject, pair_scatter_words
 from app.results.run_filter import RunFilter
 from app.results.run_list import list_runs
 from app.suites import point_title

@@ -6,11 +6,9 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from app.core.i18n import _
 from app.share import links
-from app.share.document import ShareDocument, to_document
+from app.share.formats import ShareDocument, to_csv, to_document, to_markdown
 from app.share.links import StoredShare
-from app.share.markdown import to_markdown
 from app.share.page import Links, render_file, render_page
-from app.share.spreadsheet import to_csv
 from app.web.deps import ReadSession
 from app.web.errors import error_responses
 from app.web.paths import PUBLIC_PREFIX, absolute_url, path_for

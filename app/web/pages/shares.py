@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from app.core.i18n import localized
 from app.db import shares
 from app.share import Withheld, links
-from app.share.document import to_document
+from app.share.formats import to_document
 from app.share.page import render_body
 from app.web.deps import DatabaseDep, Form, ReadSession, WriteSession
 from app.web.forms import Fields

@@ -20,8 +20,7 @@ from app.web.progress import progress_of
 from app.web.run_page import sections
 from app.web.run_page.metric_values import PointResult, point_results
 from app.web.run_page.sections import Head, Section
-from app.web.run_page.server_metrics import server_metrics_section
-from app.web.run_page.serving import serving_section
+from app.web.run_page.server_metrics import server_metrics_section, serving_section
 
 LLAMA_BENCH_SUITE = "bench512"
 """The suite that measures what llama-bench does."""

@@ -13,10 +13,10 @@ from app.db.annotations import REASONS
 from app.db.runs import MAX_QUEUED_AT_ONCE
 from app.db.tables import Config, Machine, Model, Run, Server
 from app.metrics import FLAGS
-from app.metrics.token_counts import token_counts_of
+from app.metrics.token_times import token_counts_of
 from app.results.ceiling import DecodeAnalysis, Limits, PointCeiling, RunCeiling, Unknown, context_of
 from app.results.compare import Standing
-from app.results.compare.main_verdict import MainVerdict
+from app.results.compare.scatter import MainVerdict
 from app.results.load_run import LeftOut, RunResult
 from app.results.previous import Previous
 from app.web import calculator

@@ -1,14 +1,20 @@
-"""The section "Server-side metrics" of a run: each one beside what Roofmark measured of the same requests."""
+"""Sections of a run page: server-side metrics beside what Roofmark measured, and the figure of several streams."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from starlette.datastructures import QueryParams
+
+from app import charts
+from app.core.errors import BadInput
 from app.core.i18n import N_, _, enumerated
 from app.core.server_metrics import ServerMetric
-from app.core.units import format_number, format_percent
+from app.core.units import format_number, format_percent, read_number
 from app.metrics import NULL_REASONS, metrics
 from app.metrics.server_vs_client import ServerClientComparison
+from app.metrics.throughput import USUAL_SLO, Slo
 from app.results.load_run import RunResult
+from app.web.forms import format_input
 from app.web.run_page.sections import Section
 
 _TITLES = {
@@ -28,6 +34,14 @@ _TITLES = {
     "requests_running": N_("Requests running"),
     "requests_waiting": N_("Requests waiting"),
     "gpu_share": N_("Model in GPU memory"),
+    "expert_reads_from_ram": N_("Experts read from system memory"),
+    "expert_reads_from_files": N_("Experts read from files"),
+    "expert_file_reads": N_("Read from files"),
+    "gpu_power": N_("GPU power"),
+    "gpu_temperature": N_("GPU temperature"),
+    "gpu_use": N_("GPU use"),
+    "gpu_memory": N_("GPU memory in use"),
+    "system_memory": N_("System memory in use"),
     "context": N_("Context"),
 }
 _STATISTICS = {
@@ -127,3 +141,50 @@ def _number(metric: ServerMetric, value: float | None) -> str:
     if value is not None and metric.unit in ("", "tokens") and value == int(value):
         return f"{value:,.0f}"
     return format_number(value * 100 if metric.unit == "share" and value is not None else value)
+
+
+LARGEST_MS = 1e7
+
+
+@dataclass(frozen=True)
+class Serving(Section):
+    template = "_run_serving.html"
+    contents = ("serving-title", N_("Streams"))
+
+    public_id: str
+    figure: charts.Figure
+    ttft_ms: str
+    """The limits as they stand in the form."""
+    tpot_ms: str
+
+
+def serving_section(result: RunResult, query: QueryParams) -> Serving | None:
+    """None for a run without several streams. Raises BadInput for limits that are none."""
+    slo = Slo(
+        ttft_ms=_limit(query.get("slo_ttft_ms", ""), "TTFT", USUAL_SLO.ttft_ms),
+        tpot_ms=_limit(query.get("slo_tpot_ms", ""), "TPOT", USUAL_SLO.tpot_ms),
+    )
+    figure = charts.serving_figure(result.serving(slo), slo)
+    if figure is None:
+        return None
+    return Serving(result.run.public_id, figure, format_input(slo.ttft_ms, 1), format_input(slo.tpot_ms, 1))
+
+
+def _limit(text: str, name: str, usual: float) -> float:
+    if not text.strip():
+        return usual
+    try:
+        value = read_number(text)
+    except ValueError as error:
+        raise BadInput(
+            _("The limit of {name} must be a number of milliseconds, not {text!r}.", name=name, text=text[:40])
+        ) from error
+    if not 0 < value <= LARGEST_MS:
+        raise BadInput(
+            _(
+                "The limit of {name} must be above 0 and at most {largest_ms} ms.",
+                name=name,
+                largest_ms=format_number(LARGEST_MS),
+            )
+        )
+    return value

@@ -1,0 +1,27 @@
+"""MLX-LM's `mlx_lm.server`."""
+
+from tests.engines.servers import CHAT, WORDS, Server, chunk, models, no_choices, stream, usage, with_headers
+from tests.replay import Script
+
+
+def server() -> Server:
+    last = no_choices(**usage(4096, 3, prompt_tokens_details={"cached_tokens": 0}))
+    return Server(
+        {
+            "/health": with_headers({"server": "BaseHTTP/0.6 Python/3.13.1"}, Script.json({"status": "ok"})),
+            "/v1/models": models("mlx-community/gemma-3-12b-4bit", "/Users/me/models/qwen3-8b-4bit"),
+            CHAT: stream(
+                ": keepalive 2048/4096\n\n", ": keepalive 4096/4096\n\n", *WORDS, chunk({"content": ""}, "length"),
+                {**last, "object": "chat.completion"},
+            ),
+        },
+        None,
+        [
+            ("/Users/me/models/qwen3-8b-4bit", "qwen3-8b-4bit", None, None),
+            ("mlx-community/gemma-3-12b-4bit", "gemma-3-12b-4bit", None, None),
+        ],
+        prompt_tokens=4096,
+        cached_tokens=0,
+        is_known_without_headers=False,
+        error=(Script.json({"error": "Repository Not Found for url"}, 404), "Repository Not Found"),
+    )  # fmt: skip
