@@ -138,7 +138,7 @@ def run(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="A setting the API does not expose, such as cards=2; remembered for this server.",
+            help="A setting the API does not expose, such as cards=2; remembered for the model.",
         ),
     ] = None,
     log: Annotated[

@@ -25,7 +25,7 @@ from app.engines.http import ServerClient
 from app.hardware.foreign_load import CpuMeter
 from app.hardware.sensor_process import SensorProcess
 from app.measure import run_checks, workers
-from app.measure.active_run import ActiveRun, Listener
+from app.measure.active_run import ActiveRun, Listener, RunProgress
 from app.measure.config_snapshot import (
     ConfigFreezer,
     choose_model,
@@ -195,8 +195,11 @@ def _port(base_url: str) -> int:
 def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, *, is_elsewhere: bool) -> None:
     """Stores what is known before the first request. `is_elsewhere`: another machine runs the model for the server."""
     load_share = active.busy_check.measure_before(active.stop) if active.busy_check else None
-    active.run.evidence = run_checks.before(prepared, freezer.warnings(), load_share, freezer.stated_words())
+    stated = freezer.stated_words()
+    active.run.evidence = run_checks.before(prepared, freezer.warnings(), load_share, stated)
     active.planned = active.suite.sample_count(prepared.fitting)
+    if stated is not None:
+        active.listen(RunProgress(stated, 0, active.planned))
     with active.database.write() as session:
         runs.record_progress(
             session,

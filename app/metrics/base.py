@@ -142,6 +142,7 @@ NULL_REASONS = {
     "not_measured": "Nothing that was read tells it.",
     "already_loaded": "The model was in memory already: no sample waited for it.",
     "model_load": "The server loaded the model first: TTFT is mostly that.",
+    "filled_cache": "No request before it had put the prompt into the server's cache: it did that itself.",
     "not_reused": "The server worked through the prompt anew although it had just seen it.",
     "few_readings": "It took less than two readings of the sensors, which come twice a second.",
     "idle_cards": "The GPUs that tell their power did no work, and the processor does not tell its own.",

@@ -40,8 +40,9 @@ def _is_whole(answer: Sequence[Event], trace: Trace) -> bool:
 
 def read_reused(sample: Sample) -> Sequence[Reading]:
     """TTFT of a request whose prompt the server has in its cache. The first one of a run is what puts it there."""
-    is_first = sample.round == 0 and not sample.is_warmup
-    if sample.trace.cached_tokens == 0 or (is_first and sample.trace.cached_tokens is None):
+    if sample.trace.cached_tokens is None and sample.round == 0 and not sample.is_warmup:
+        return [missing("client", "filled_cache")]
+    if sample.trace.cached_tokens == 0:
         return [missing("client", "not_reused")]
     return read_ttft(sample)
 

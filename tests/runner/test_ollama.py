@@ -164,7 +164,7 @@ def test_an_earlier_run_without_warmups_calls_its_first_request_no_cached_one() 
         sample(fast, reuses_cache=True, round=2, ordinal=2),
     ]
     (result,) = [row for row in compute_metrics(taken_samples) if row.metric == "ttft_reused_ms"]
-    assert (result.value, result.samples, result.left_out) == (80.0, 2, {"not_reused": 1})
+    assert (result.value, result.samples, result.left_out) == (80.0, 2, {"filled_cache": 1})
 
 
 # --- how long it will take --------------------------------------------------------------------------------------------
