@@ -57,7 +57,7 @@ BYTES_PER_TOKEN = 4.95
 """Of English text; only to know what was sent beside the suite's prompt."""
 NO_SYSTEM_ROLE = "no_system_role"
 """The capability that lists the models whose templates refuse a system message."""
-_REFUSES_SYSTEM = re.compile(r"\bsystem\b|\broles must alternate\b", re.IGNORECASE)
+_REFUSES_SYSTEM = re.compile(r"\bsystem (role|message|prompt)s?\b|\broles (must|should|are)\b", re.IGNORECASE)
 _PARAMETER = re.compile(r"^num_ctx\s+(\d+)\s*$", re.MULTILINE)
 _WEIGHTS = re.compile(r"^FROM\s+(\S.*)$", re.MULTILINE)
 
@@ -204,7 +204,7 @@ class Ollama(ChatEngine):
             if again.status is not Status.FAILED:
                 learned = {**again.learned_capabilities, NO_SYSTEM_ROLE: refusing}
                 trace = replace(again, learned_capabilities=learned)
-        if trace.server is None:
+        if trace.server is None or not trace.server.raw.keys().isdisjoint(_REMOTE):
             return trace
         try:
             entry = _placement(client, trace.model or request.model or "")
