@@ -36,7 +36,7 @@ class Connected(Protocol):
 def connected() -> Iterator[Connected]:
     with ExitStack() as stack:
 
-        def connect(server: OllamaServer, pace: float = 0.02) -> tuple[ServerClient, Ask]:
+        def connect(server: OllamaServer, pace: float = 0.1) -> tuple[ServerClient, Ask]:
             replay = stack.enter_context(serve(server.routes, pace=pace))
             client = stack.enter_context(ServerClient(replay.url, None, Settings()))
             counter = iter(range(1000))
@@ -83,7 +83,7 @@ def test_a_nonce_behind_the_system_prompt_would_not_do(connected: Connected) -> 
     assert server.turns[-1].cached > len(SYSTEM.split())
     made = as_sample(traces[-1])
     assert "cache_state_unknown" in made.flags
-    assert [reading.null_reason for reading in read_prefill(made)] == ["cache_state_unknown"] * 2
+    assert {reading.value for reading in read_prefill(made)} == {None}
 
 
 def test_the_captured_answers_are_flagged() -> None:
