@@ -2,10 +2,14 @@
 
 import ipaddress
 import os
+import select
 import socket
 import ssl
+import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from time import perf_counter_ns, sleep, time_ns
 
 import httpcore
 import pytest
@@ -80,15 +84,16 @@ def test_the_limit_of_a_read_is_what_was_set_last(pair: Pair) -> None:
     assert 400 < timeouts[2] <= 500
 
 
-def test_a_write_has_the_time_limit_of_its_request(pair: Pair) -> None:
+def test_a_write_has_the_time_limit_of_its_request(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     stream, server, limit = pair
     limit.pause_at_most(7.0)
+    limits: list[float | None] = []
+    monkeypatch.setattr(stream._stream, "write", lambda _, timeout: limits.append(timeout))
     server.sendall(b"12")
     stream.read(1)
     stream.write(b"x", 9.0)
-    assert timeout_of(stream) == 9.0
     stream.read(1)
-    assert timeout_of(stream) == 7.0
+    assert (limits, timeout_of(stream)) == ([9.0], 7.0)
 
 
 def test_after_the_deadline_nothing_is_read(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,22 +112,73 @@ def test_after_the_deadline_nothing_is_read(pair: Pair, monkeypatch: pytest.Monk
     assert limit.timeout_s() == pytest.approx(1e-9)
 
 
-def test_times_are_taken_at_the_first_write_of_a_request_and_after_each_read(
+def test_a_request_is_timed_when_all_of_it_is_written_and_an_answer_after_each_read(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither the making of a request, which other streams can delay, nor a later piece of it moves t0."""
+    """The making of a request and its pieces, which other streams can delay, do not move t0."""
     stream, server, _ = pair
     clock = iter(range(1, 100))
     monkeypatch.setattr(network, "perf_counter_ns", lambda: next(clock))
+    monkeypatch.setattr(network, "_age_ns", lambda _: 0)
     stream.write(b"head")
     stream.write(b"body")
-    assert (stream.sent_ns, stream.received_ns) == (1, 0)
+    assert (stream.sent_ns, stream.received_ns) == (0, 0)
     server.sendall(b"12")
-    assert (stream.read(1), stream.received_ns) == (b"1", 2)
-    assert (stream.read(1), stream.received_ns) == (b"2", 3)
+    assert (stream.read(1), stream.sent_ns, stream.received_ns) == (b"1", 1, 2)
+    assert server.recv(64) == b"headbody"
+    assert (stream.read(1), stream.sent_ns, stream.received_ns) == (b"2", 1, 3)
     stream.write(b"next")
-    stream.write(b"one")
-    assert (stream.sent_ns, stream.received_ns) == (4, 3)
+    server.sendall(b"3")
+    assert (stream.read(1), stream.sent_ns, stream.received_ns) == (b"3", 4, 5)
+
+
+def _refuse(*_: object) -> None:
+    raise httpcore.WriteError("refused")
+
+
+def test_a_request_that_is_refused_before_its_end_may_still_have_an_answer(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, server, _ = pair
+    monkeypatch.setattr(stream._stream, "write", _refuse)
+    stream.write(b"too long")
+    server.sendall(b"413")
+    assert stream.read(64) == b"413"
+    stream.write(b"next")
+    server.close()
+    with pytest.raises(httpcore.WriteError):
+        stream.read(64)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux states arrivals")
+def test_a_read_that_comes_late_delays_no_arrival(pair: Pair) -> None:
+    """One of several: a pause of this process between its two clocks may make one arrival late, never early."""
+    stream, server, _ = pair
+
+    def arrives_before_it_is_read() -> bool:
+        sent_ns = perf_counter_ns()
+        server.sendall(b"token")
+        select.select([stream.get_extra_info("socket")], [], [])
+        sleep(0.001)
+        read_ns = perf_counter_ns()
+        assert stream.read(64) == b"token"
+        assert stream.received_ns >= sent_ns
+        return stream.received_ns < read_ns
+
+    assert any(arrives_before_it_is_read() for _ in range(50))
+
+
+@pytest.mark.parametrize(
+    "control",
+    [[], [(socket.SOL_SOCKET, 35, b"short")], [(socket.SOL_SOCKET, 1, bytes(16))], [(0, 35, bytes(16))]],
+)
+def test_an_arrival_that_the_system_does_not_state_is_that_of_the_read(control: list[tuple[int, int, bytes]]) -> None:
+    assert network._age_ns(control) == 0
+
+
+def test_a_clock_that_was_set_back_makes_no_arrival_later_than_its_read() -> None:
+    ahead = struct.pack("@ll", time_ns() // 10**9 + 3600, 0)
+    assert network._age_ns([(socket.SOL_SOCKET, 35, ahead)]) == 0
 
 
 def test_waiting_and_broken_sockets_are_httpcores_faults(pair: Pair) -> None:
@@ -130,11 +186,13 @@ def test_waiting_and_broken_sockets_are_httpcores_faults(pair: Pair) -> None:
     limit.pause_at_most(0.01)
     with pytest.raises(httpcore.ReadTimeout):
         stream.read(1)
+    stream.write(b"x" * 50_000_000, 0.01)
     with pytest.raises(httpcore.WriteTimeout):
-        stream.write(b"x" * 50_000_000, 0.01)
+        stream.read(1)
     server.close()  # with data that it has not read, so that the connection is reset
+    stream.write(b"x" * 50_000_000, 5)
     with pytest.raises(httpcore.WriteError):
-        stream.write(b"x" * 50_000_000, 5)
+        stream.read(1)
     stream.close()
     stream.close()
     with pytest.raises(httpcore.ReadError):

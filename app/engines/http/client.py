@@ -87,7 +87,9 @@ class StreamingAnswer:
 
     def pieces(self) -> Iterator[bytes]:
         """The body as it arrives, decompressed. Raises httpcore's and httpx's errors."""
-        return self._response.iter_bytes()
+        if "content-encoding" in self.headers:
+            return self._response.iter_bytes()
+        return iter(cast(httpx.SyncByteStream, self._response.stream))
 
     def read(self) -> Answer:
         """Reads the whole body. Raises ServerError when it breaks off, takes too long or is too large."""
@@ -257,9 +259,9 @@ class ServerClient:
         try:
             response = self._http.send(request, stream=True)
             _check_order(response)
-        except (httpcore.NetworkError, httpcore.ProtocolError):
+        except (httpcore.NetworkError, httpcore.ProtocolError) as error:
             is_new = "connection.connect_tcp.started" in times_ns
-            was_sent = content is not None and "http11.send_request_body.complete" in times_ns
+            was_sent = content is not None and not isinstance(error, httpcore.WriteError)
             if is_new or was_sent:
                 raise
             return self._send(method, path, content, timeout_s, headers)
@@ -303,11 +305,14 @@ class _Body(httpx.SyncByteStream):
 
 
 def _check_order(response: httpx.Response) -> None:
-    """Raises httpcore.RemoteProtocolError for an answer that was there before its request.
+    """Raises for an answer that was there before its request: it followed the last answer, and nobody asked for it.
 
-    It stood behind the end of the answer before: nobody asked for it.
+    It is httpcore.WriteError where it kept the request from being written, else httpcore.RemoteProtocolError.
     """
     stream: TimedStream = response.extensions["network_stream"]
+    if stream.is_unsent:
+        response.close()
+        raise httpcore.WriteError("an answer was read before its request was written")
     if stream.received_ns < stream.sent_ns:
         response.close()
         raise httpcore.RemoteProtocolError("an answer came before its request")

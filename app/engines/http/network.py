@@ -3,8 +3,10 @@
 import ipaddress
 import socket
 import ssl
+import struct
+import sys
 from collections.abc import Iterable
-from time import perf_counter_ns
+from time import perf_counter_ns, time_ns
 from typing import Any
 
 import httpcore
@@ -14,6 +16,11 @@ from app.core.i18n import _
 from app.engines.http import problems
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_SO_TIMESTAMPNS = 35
+"""Linux's number of the option, on all but SPARC and PA-RISC; Python has no name for it."""
+_STAMP = struct.Struct("@ll")
+_STAMP_SPACE = socket.CMSG_SPACE(_STAMP.size)
 
 _FORBIDDEN_NETWORKS = tuple(
     ipaddress.ip_network(text)
@@ -77,36 +84,101 @@ class ReadLimit:
         return left_ns / 1e9
 
 
+def _enable_stamps(connection: socket.socket) -> bool:
+    """Asks the system to state arrivals; whether it will."""
+    if sys.platform != "linux" or isinstance(connection, ssl.SSLSocket):
+        return False
+    try:
+        connection.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+    except OSError:  # a sandbox without the option: the read's own time is taken
+        return False
+    return True
+
+
+def _age_ns(control: Iterable[tuple[int, int, bytes]]) -> int:
+    """How long ago data arrived, by the system's control messages; 0 where they do not say."""
+    for level, kind, stamp in control:
+        if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(stamp) == _STAMP.size:
+            seconds, nanoseconds = _STAMP.unpack(stamp)
+            return max(0, time_ns() - int(seconds) * 1_000_000_000 - int(nanoseconds))
+    return 0
+
+
 class TimedStream(httpcore.NetworkStream):
-    """A connection that notes when it sent and received, and reads under a limit. Times are `perf_counter_ns`."""
+    """A connection that notes when it sent and received, and reads under a limit. Times are `perf_counter_ns`.
+
+    Other streams and a busy machine must not move a time. A request is written in one piece, just after its time was
+    taken. Linux states when data arrived at the socket, however late this thread gets to read it; elsewhere, and under
+    TLS, a time is that of the read which returned the data.
+    """
 
     def __init__(self, stream: httpcore.NetworkStream, limit: ReadLimit) -> None:
         self._stream = stream
         self._socket: socket.socket = stream.get_extra_info("socket")
         self._limit = limit
         self.sent_ns = 0
-        """Just before the first byte of the last request was written."""
+        """Just before the last request was written."""
         self.received_ns = 0
-        """When the last read returned."""
+        """When the last data that was read had arrived."""
+        self._has_stamps = _enable_stamps(self._socket)
+        self._request = bytearray()
+        """What is to be written."""
+        self._write_timeout_s: float | None = None
+
+    @property
+    def is_unsent(self) -> bool:
+        """A request waits for the read that writes it."""
+        return bool(self._request)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # the limit can be changed
+        """Writes the request that is waiting, then reads.
+
+        Raises httpcore.WriteError when the request could not be written whole and no answer came: a server may refuse
+        a request before its end.
+        """
+        if not self._request:
+            return self._read(max_bytes)
+        try:
+            self._write_request()
+        except (httpcore.WriteError, httpcore.WriteTimeout) as unwritten:
+            try:
+                data = self._read(max_bytes)
+            except (httpcore.ReadError, httpcore.ReadTimeout):
+                raise unwritten from None
+            if not data:
+                raise
+            return data
+        return self._read(max_bytes)
+
+    def _read(self, max_bytes: int) -> bytes:
         """Does what httpcore's stream does for less processor time: that one makes a second system call."""
         limit_s = self._limit.timeout_s()
+        control: Iterable[tuple[int, int, bytes]] = ()
         try:
             if limit_s != self._socket.gettimeout():
                 self._socket.settimeout(limit_s)
-            data = self._socket.recv(max_bytes)
+            if self._has_stamps:
+                data, control, _, _ = self._socket.recvmsg(max_bytes, _STAMP_SPACE)
+            else:
+                data = self._socket.recv(max_bytes)
         except TimeoutError as error:
             raise httpcore.ReadTimeout(str(error)) from error
         except OSError as error:
             raise httpcore.ReadError(str(error)) from error
-        self.received_ns = perf_counter_ns()
+        age_ns = _age_ns(control)  # first: a pause between the two clocks makes the time later, never too early
+        self.received_ns = max(self.received_ns, perf_counter_ns() - age_ns)
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        if self.sent_ns <= self.received_ns:  # a request is written in several pieces
-            self.sent_ns = perf_counter_ns()
-        self._stream.write(buffer, timeout)
+        """Keeps the piece until the answer is asked for: httpcore writes a request in several."""
+        self._request += buffer
+        self._write_timeout_s = timeout
+
+    def _write_request(self) -> None:
+        request = bytes(self._request)
+        self._request.clear()
+        self.sent_ns = perf_counter_ns()
+        self._stream.write(request, self._write_timeout_s)
 
     def close(self) -> None:
         try:
