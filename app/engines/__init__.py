@@ -29,10 +29,13 @@ _DISCOVERY_ANSWER_S = 1.5
 
 @lru_cache(maxsize=1)
 def all() -> tuple[Engine, ...]:
-    """Every engine, in the order in which a probe tries them: imitators first, the generic one last."""
+    """Every engine, in the order in which a probe tries them: touchy ones and imitators first, the generic one last."""
     names = (module.name for module in iter_modules(__path__) if not module.ispkg)
     instances = (getattr(import_module(f"{__name__}.{name}"), "ENGINE", None) for name in names)
-    engines = sorted((engine for engine in instances if isinstance(engine, Engine)), key=lambda engine: engine.key)
+    engines = sorted(
+        (engine for engine in instances if isinstance(engine, Engine)),
+        key=lambda engine: (not engine.has_costly_paths, engine.key),
+    )
     order: list[Engine] = []
     for engine in engines:
         if engine is not GENERIC:

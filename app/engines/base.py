@@ -202,6 +202,9 @@ class Engine(ABC):
     """What its `/health` says as `service`."""
     imitates: ClassVar[tuple[str, ...]] = ()
     """Keys of engines whose endpoints it has as well: where nothing names the engine, its own are looked for first."""
+    has_costly_paths: ClassVar[bool] = False
+    """Paths by which other engines are recognised make its server work, or hand out once what others want to read:
+    where nothing names the engine, it is looked for before those are asked."""
     default_ports: ClassVar[tuple[int, ...]] = ()
     api_roots: ClassVar[tuple[str, ...]] = ()
     """Paths below the server's address that the engine's documentation calls the address of the API."""

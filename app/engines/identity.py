@@ -2,7 +2,7 @@
 
 An engine says by facts of its class (`owned_by`, `server_header`, `response_headers`, `health_service`) how its servers
 introduce themselves. The list of models and its headers are asked for first; `/health` only where they name no engine
-that Roofmark has: elsewhere it may be work, and some servers generate a token for it.
+that Roofmark has, and where the server is none of those that generate a token for it (`has_costly_paths`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +35,8 @@ def read_identity(client: ServerClient, engines: Sequence[Engine]) -> Identity:
     models = _asked(client, _MODELS)
     identity = _identity(models, None)
     if named_engines(identity, engines):
+        return identity
+    if any(engine.has_costly_paths and engine.detect(client) is not None for engine in engines):
         return identity
     return _identity(models, _asked(client, _HEALTH))
 

@@ -1,4 +1,9 @@
-"""KoboldCpp: OpenAI's requests; the figures of the last one are at `/api/extra/perf` afterwards."""
+"""KoboldCpp: OpenAI's requests; the figures of the last one are at `/api/extra/perf` afterwards.
+
+Read in the source of 1.76 (gpttype_adapter.cpp) and, for `/api/extra/perf` with drafts, in a newer koboldcpp.py: its
+clock of the generation starts when the first token is sampled and the last token is not evaluated any more, so that it
+covers n - 1 steps. Drafted tokens are the accepted ones (`last_draft_success`) and the others (`last_draft_failed`).
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +16,17 @@ from app.engines.base import CompletionRequest, Counters, Health, ServerInfo
 from app.engines.flags import Flag, FlagTable, read_layers, read_text
 from app.engines.http import ServerClient
 from app.engines.openai import OpenAI, list_models
-from app.engines.protocol.answers import busy_health, count, health_of, is_plain, object_at, object_in, string, to_ms
+from app.engines.protocol.answers import (
+    busy_health,
+    count,
+    health_of,
+    is_plain,
+    number,
+    object_at,
+    object_in,
+    string,
+    to_ms,
+)
 from app.engines.protocol.prometheus_engine import by_difference
 
 PERF = "/api/extra/perf"
@@ -21,6 +36,7 @@ class KoboldCpp(OpenAI):
     key = "koboldcpp"
     title = "KoboldCpp"
     default_ports = (5001,)
+    decode_intervals = "n-1"
     owned_by = ("koboldcpp",)
     server_header = ("ConcedoLlamaForKoboldServer",)
     imitates = ("llama.cpp", "ollama")
@@ -46,8 +62,11 @@ class KoboldCpp(OpenAI):
         health, perf = health_of(answer), object_in(answer)
         if not health.ready:
             return health
-        idle, queue = perf.get("idle"), count(perf.get("queue"))
-        return busy_health([None if idle is None else float(not idle), queue])
+        load = _load(perf)
+        return busy_health([load.get("requests_running"), load.get("requests_waiting")])
+
+    def load(self, client: ServerClient) -> Mapping[str, float]:
+        return _load(object_at(client, PERF))
 
     def counters(self, client: ServerClient) -> Counters | None:
         generations = count(_perf(client).get("total_gens"))
@@ -81,9 +100,17 @@ def _perf(client: ServerClient) -> Mapping[str, Any]:
         return {}
 
 
+def _load(perf: Mapping[str, Any]) -> dict[str, float]:
+    idle, queue = number(perf.get("idle")), number(perf.get("queue"))
+    gauges = {"requests_running": None if idle is None else float(not idle), "requests_waiting": queue}
+    return {name: value for name, value in gauges.items() if value is not None}
+
+
 def _with_figures(trace: Trace, perf: Mapping[str, Any]) -> Trace:
     """The figures are in seconds; the prompt's time is without cached tokens, but its count includes them."""
     prompt, output = count(perf.get("last_input_count")) or None, count(perf.get("last_token_count")) or None
+    accepted, rejected = count(perf.get("last_draft_success")), count(perf.get("last_draft_failed"))
+    drafted = (accepted or 0) + (rejected or 0) or None
     is_counted = trace.count_source in (CountSource.USAGE, CountSource.TIMINGS)
     return replace(
         trace,
@@ -95,6 +122,8 @@ def _with_figures(trace: Trace, perf: Mapping[str, Any]) -> Trace:
             prompt_ms=to_ms(perf.get("last_process_time")),
             output_tokens=trace.output_tokens if is_counted else output,
             decode_ms=to_ms(perf.get("last_eval_time")),
+            draft_tokens=drafted,
+            draft_accepted_tokens=None if drafted is None else accepted,
             raw={key: value for key, value in perf.items() if is_plain(value)},
         ),
     )

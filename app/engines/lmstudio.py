@@ -1,6 +1,12 @@
 """LM Studio by its own REST API, which reports what is loaded of each model and adds `stats` to each answer.
 
-Where there is no `/api/v0` any more, `/api/v1/chat` streams named events; the last one has the answer's counts.
+Where there is no `/api/v0` any more, `/api/v1/chat` streams named events; the last one has the answer's counts. Its
+source is closed: all of this is from its documentation (at c6854fb, LM Studio 0.4), none was seen in a source.
+
+* v0 states the generation's time, v1 only its speed: the time is then that of n - 1 tokens at this speed, so that the
+  speed shown is the one stated. Which of n and n - 1 LM Studio divides by, it does not say.
+* v1 lists the bytes of a model and with what its instance was loaded; v0 has less, so both lists are read.
+* With a draft model, `stats` counts draft tokens. Both lists only read state.
 """
 
 from collections.abc import Mapping
@@ -12,7 +18,7 @@ from app.core.samples import CacheDefeat, ServerFigures
 from app.engines.base import CompletionRequest, Health, ModelInfo, ServerInfo
 from app.engines.http import ServerClient
 from app.engines.openai import OpenAI
-from app.engines.protocol.answers import NO_ENDPOINT, count, health_of, mapping, object_at, string, to_ms
+from app.engines.protocol.answers import NO_ENDPOINT, count, health_of, mapping, number, object_at, string, to_ms
 from app.engines.protocol.models import file_stem, listed_models, quantization_in, shown_name
 from app.engines.protocol.server_timings import ReportedUsage, llamacpp_timings
 from app.engines.protocol.trace_builder import Dialect
@@ -49,9 +55,13 @@ def _figures(usage: ReportedUsage) -> ServerFigures | None:
     stats = usage.objects.get("stats")
     if not stats:
         return llamacpp_timings(usage)
+    rate, output = number(stats.get("tokens_per_second")), usage.output_tokens
+    by_rate_ms = (output - 1) / rate * 1000 if rate and output and output > 1 else None
     return ServerFigures(
-        output_tokens=usage.output_tokens,
-        decode_ms=to_ms(stats.get("generation_time")),
+        output_tokens=output,
+        decode_ms=to_ms(stats.get("generation_time")) or by_rate_ms,
+        draft_tokens=count(stats.get("total_draft_tokens_count")) or None,
+        draft_accepted_tokens=count(stats.get("accepted_draft_tokens_count")),
         load_ms=to_ms(stats.get("model_load_time_seconds")),
         raw={**usage.raw("stats"), **{f"runtime_{key}": value for key, value in usage.raw("runtime").items()}},
     )
@@ -61,6 +71,7 @@ class LMStudio(OpenAI):
     key = "lmstudio"
     title = "LM Studio"
     default_ports = (1234,)
+    decode_intervals = "n-1"
     slots_option = "`Max Concurrent Predictions`"
     prompt_options = "`Evaluation Batch Size`"
     chat_path = "/api/v0/chat/completions"
@@ -69,11 +80,11 @@ class LMStudio(OpenAI):
     api_roots = ("/api",)
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
-        listed, is_v1 = listed_models(object_at(client, _MODELS)), False
-        if listed is None:
-            listed, is_v1 = _listed_v1(client), True
-        if listed is None:
+        listed, newer = listed_models(object_at(client, _MODELS)), _listed_v1(client)
+        is_v1 = listed is None
+        if listed is None and newer is None:
             return None
+        listed = {name: {**(newer or {}).get(name, {}), **entry} for name, entry in (listed or newer or {}).items()}
         models = [_model(name, entry) for name, entry in listed.items() if entry.get("type") in _CHAT_MODELS]
         models.sort(key=lambda model: model.context_tokens is None)
         notes = () if models else (_("LM Studio has no model: download one first."),)
@@ -122,6 +133,7 @@ def _listed_v1(client: ServerClient) -> dict[str, Mapping[str, Any]] | None:
             config = mapping(mapping(instances[0]).get("config")) if isinstance(instances, list) and instances else {}
             models[name] = {
                 **entry,
+                "config": config,
                 "quantization": mapping(entry.get("quantization")).get("name"),
                 "loaded_context_length": config.get("context_length"),
                 "state": "loaded" if instances else "not-loaded",
@@ -141,5 +153,19 @@ def _model(identifier: str, entry: Mapping[str, Any]) -> ModelInfo:
         quantization=string(entry.get("quantization")) or suffix_quantization or quantization_in(file_stem(name)),
         context_tokens=count(entry.get("loaded_context_length")) or None,
         max_context_tokens=count(entry.get("max_context_length")) or None,
+        size_bytes=count(entry.get("size_bytes")) or None,
+        settings=_settings(mapping(entry.get("config"))),
         is_loaded=None if state is None else state == "loaded",
     )
+
+
+def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with which an instance was loaded."""
+    switches = {"flash_attention": "flash_attention", "kv_offload": "offload_kv_cache_to_gpu"}
+    numbers = {"parallel": "parallel", "batch": "eval_batch_size"}
+    return {
+        **{key: value for key, name in numbers.items() if (value := count(config.get(name)))},
+        **{
+            key: "on" if config[name] else "off" for key, name in switches.items() if isinstance(config.get(name), bool)
+        },
+    }

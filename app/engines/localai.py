@@ -1,4 +1,9 @@
-"""LocalAI: with the header `Extra-Usage` its usage holds two durations in milliseconds."""
+"""LocalAI: with the header `Extra-Usage` its usage holds two durations in milliseconds.
+
+Read in its source at 82c191af: they are `prompt_ms` and `predicted_ms` of its llama.cpp, so the second one covers n - 1
+tokens; usage says nothing of cached ones. `/readyz` answers without asking a backend. With users of its own, `/system`
+is the administrator's; `/.well-known/localai.json` is anybody's, in newer versions.
+"""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -29,6 +34,7 @@ class LocalAI(OpenAI):
     key = "localai"
     title = "LocalAI"
     default_ports = (8080,)
+    decode_intervals = "n-1"
     health_path = "/readyz"
     slots_option = "`LLAMACPP_PARALLEL`"
     prompt_options = "`batch`"
@@ -36,9 +42,13 @@ class LocalAI(OpenAI):
     dialect = Dialect(figures=_figures)
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
+        card: Mapping[str, Any] = {}
         if not isinstance(object_at(client, "/system").get("backends"), list):
-            return None
-        return self._server_info(list_models(client), string(object_at(client, "/version").get("version")))
+            card = object_at(client, "/.well-known/localai.json")
+            if not isinstance(card.get("endpoints"), dict):
+                return None
+        version = string(card.get("version")) or string(object_at(client, "/version").get("version"))
+        return self._server_info(list_models(client), version)
 
     def _extra_fields(self, request: CompletionRequest) -> dict[str, Any]:
         return {"ignore_eos": True}

@@ -9,7 +9,7 @@ from app.core.errors import ServerError, ServerErrorKind
 from app.core.i18n import _
 from app.engines.base import API_PREFIX, CompletionRequest, Health, ModelInfo, ServerInfo
 from app.engines.http import DEFAULT_API_PREFIX, ServerClient
-from app.engines.protocol.answers import count, health_of, string
+from app.engines.protocol.answers import count, health_of, object_in, string
 from app.engines.protocol.chat_engine import ChatEngine
 from app.engines.protocol.models import file_stem, listed_models, quantization_in, shown_name
 
@@ -121,6 +121,12 @@ def cache_salt(request: CompletionRequest) -> dict[str, str]:
 def list_models(client: ServerClient) -> dict[str, Mapping[str, Any]]:
     """The models at `/v1/models`: each id with its entry. Raises ServerError."""
     return listed_models(client.get_json(MODELS)) or {}
+
+
+def owners(client: ServerClient) -> frozenset[str]:
+    """What the listed models say of who serves them, whatever the status of the list."""
+    models = listed_models(object_in(client.get(MODELS))) or {}
+    return frozenset(owner for entry in models.values() if (owner := string(entry.get("owned_by"))) is not None)
 
 
 def model_info(identifier: str, entry: Mapping[str, Any]) -> ModelInfo:

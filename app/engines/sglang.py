@@ -8,7 +8,8 @@ Read in the source of 0.5.23, compared with 0.5.10, 0.5.11 and 0.4.10:
   and for its draft tokens (`return_spec_tokens_details`, newer versions): both come in an `sglext` object before usage,
   which is left out where the counts are zero.
 * `/health` generates a token and answers after a whole second. `/ready` and `/model_info` only look at a flag, and
-  `/v1/loads` at a snapshot in shared memory; `/server_info` asks the scheduler and is left to the probe.
+  `/v1/loads` at a snapshot in shared memory that is new as soon as the server is idle, while its gauges in the metrics
+  may be 30 s old then. `/server_info` asks the scheduler and is left to the probe.
 * Its times are in Prometheus metrics only (`--enable-metrics`); a decode time covers n - 1 tokens there.
 """
 
@@ -16,8 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from app.core.errors import ServerError, ServerErrorKind
 from app.core.i18n import _
-from app.core.samples import ServerFigures
+from app.core.samples import CacheDefeat, ServerFigures
 from app.core.server_metrics import ServerMetric
 from app.engines.base import CompletionRequest, Counters, Health, ServerInfo, SplitHabit
 from app.engines.flags import TENSOR_PARALLEL_FLAGS, Flag, FlagTable, read_positive
@@ -35,6 +37,7 @@ from app.engines.protocol.answers import (
     release,
     string,
 )
+from app.engines.protocol.param_negotiation import Negotiation
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
 from app.engines.protocol.server_timings import CACHE_REPORT, ReportedUsage, llamacpp_timings
 from app.engines.protocol.trace_builder import Dialect
@@ -81,12 +84,11 @@ def _chunk(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _figures(usage: ReportedUsage) -> ServerFigures | None:
-    """Draft tokens, where a request had any."""
+    """Draft tokens, where a request had any; it states no times."""
     drafts = mapping(usage.objects.get("sglext", {}).get("spec_tokens_details"))
     if not drafts:
         return llamacpp_timings(usage)
     return ServerFigures(
-        output_tokens=usage.output_tokens,
         draft_tokens=count(drafts.get("spec_num_proposed_drafts")),
         draft_accepted_tokens=count(drafts.get("spec_num_correct_drafts")),
         raw={key: value for key, value in drafts.items() if is_plain(value)},
@@ -97,6 +99,7 @@ class SGLang(PrometheusEngine):
     metric_names = _METRICS
     key = "sglang"
     title = "SGLang"
+    has_costly_paths = True
     default_ports = (30000,)
     split_habit = SplitHabit.TENSOR_PARALLEL
     owned_by = ("sglang",)
@@ -134,11 +137,17 @@ class SGLang(PrometheusEngine):
         health = health_of(_readiness(client))
         if not health.ready:
             return health
-        load = self.load(client)
+        try:
+            load = self.load(client)
+        except ServerError as problem:
+            if problem.trouble is not ServerErrorKind.TIMEOUT:
+                raise
+            # older versions ask the scheduler, which answers only between two steps
+            return Health(ready=True, detail=_("The server is working on a long prompt."), busy=True)
         return busy_health([load.get("requests_running"), load.get("requests_waiting")])
 
     def load(self, client: ServerClient) -> Mapping[str, float]:
-        return super().load(client) or _load(_snapshots(client))
+        return _load(_snapshots(client)) or super().load(client)
 
     def counters(self, client: ServerClient) -> Counters | None:
         """Its metrics, and the prefill work that it counts without them."""
@@ -163,16 +172,26 @@ class SGLang(PrometheusEngine):
         how = _("{part} over {whole}, difference of two readings", part=_PREFILL_TOKENS, whole="total_prefill_busy_us")
         return [*figures, ServerMetric("prefill_tokens_per_s", "mean", "tok/s", tokens / us * 1e6, how)]
 
+    def _cache_defeat(self, request: CompletionRequest, negotiation: Negotiation) -> CacheDefeat:
+        """A nonce, unless the version is known to keep the salt: others take it without a word."""
+        if request.reuse_cache or _keeps_salt(request):
+            return super()._cache_defeat(request, negotiation)
+        return CacheDefeat.NONE if request.nonce is None else CacheDefeat.NONCE
+
     def _extra_fields(self, request: CompletionRequest) -> dict[str, Any]:
         return {
             **super()._extra_fields(request),
-            **cache_salt(request),
+            **(cache_salt(request) if _keeps_salt(request) else {}),
             "return_cached_tokens_details": True,
             "return_spec_tokens_details": True,
         }
 
 
 ENGINE = SGLang()
+
+
+def _keeps_salt(request: CompletionRequest) -> bool:
+    return request.capabilities.get("cache_salt") is True
 
 
 def _readiness(client: ServerClient) -> Answer:

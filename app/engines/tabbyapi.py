@@ -1,4 +1,13 @@
-"""TabbyAPI (ExLlama): seconds with two decimals beside the usage; its rates may be words and are not read."""
+"""TabbyAPI (ExLlama): seconds with two decimals beside the usage.
+
+Read in its source at e632af4 and in exllamav3's at 4f8ad01:
+
+* Its total is queue + prompt + completion, so the queue is what the total has beyond the other two.
+* Its prompt rate is that of the fresh tokens over the rounded time, so together they say how many were fresh: usage has
+  no other word of cached tokens. A rate of a time that rounds to zero is the word "Indeterminate".
+* Its completion time goes from the first sampled token to the last: n - 1 tokens.
+* `/health` reads a list of faults.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,12 +17,25 @@ from app.engines.base import ServerInfo
 from app.engines.flags import Flag, FlagTable, read_positive
 from app.engines.http import ServerClient
 from app.engines.openai import OpenAI, list_models
-from app.engines.protocol.answers import count, mapping, object_at, object_in, string, to_ms
-from app.engines.protocol.server_timings import ReportedUsage, llamacpp_timings
+from app.engines.protocol.answers import count, mapping, number, object_at, object_in, string, to_ms
+from app.engines.protocol.server_timings import CACHE_REPORT, ReportedUsage, llamacpp_timings
 from app.engines.protocol.trace_builder import Dialect
 
 # rounded to 10 ms, a shorter time would be off by more than 5 %
 _SHORTEST_MS = 100.0
+# three rounded times are added up
+_SHORTEST_QUEUE_MS = 20.0
+
+
+def _chunk(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The chunk with the cached tokens that follow from its prompt rate where ReportedUsage looks for them."""
+    usage = mapping(value.get("usage"))
+    total, seconds = count(usage.get("prompt_tokens")), number(usage.get("prompt_time"))
+    rate = number(usage.get("prompt_tokens_per_sec"))
+    if not total or not seconds or rate is None:
+        return value
+    fresh = round(rate * seconds)
+    return {**value, CACHE_REPORT: {"cached_tokens": total - fresh}} if 0 <= fresh <= total else value
 
 
 def _figures(reported: ReportedUsage) -> ServerFigures | None:
@@ -25,6 +47,7 @@ def _figures(reported: ReportedUsage) -> ServerFigures | None:
         prompt_ms=_long_enough(usage.get("prompt_time")),
         output_tokens=reported.output_tokens,
         decode_ms=_long_enough(usage.get("completion_time")),
+        queue_ms=_queue_ms(usage),
         raw=reported.raw("usage"),
     )
 
@@ -34,16 +57,26 @@ def _long_enough(seconds: Any) -> float | None:
     return None if ms is None or ms < _SHORTEST_MS else ms
 
 
+def _queue_ms(usage: Mapping[str, Any]) -> float | None:
+    parts = [number(usage.get(name)) for name in ("total_time", "prompt_time", "completion_time")]
+    if None in parts:
+        return None
+    total, prompt, completion = (part or 0.0 for part in parts)
+    queue_ms = round(total - prompt - completion, 2) * 1000
+    return queue_ms if queue_ms >= _SHORTEST_QUEUE_MS else None
+
+
 class TabbyAPI(OpenAI):
     key = "tabbyapi"
     title = "TabbyAPI"
     default_ports = (5000,)
+    decode_intervals = "n-1"
     health_path = "/health"
     owned_by = ("tabbyAPI",)
     imitates = ("koboldcpp",)
     slots_option = "`max_batch_size`"
     prompt_options = "`chunk_size`"
-    dialect = Dialect(figures=_figures)
+    dialect = Dialect(_chunk, _figures)
     fixed_length = True
     flags = FlagTable({"--max-seq-len": Flag(("context",), read_positive)})
 
@@ -57,13 +90,19 @@ class TabbyAPI(OpenAI):
         if name := string(loaded.get("id")):
             models = {name: models.get(name, {}), **models}
         return self._server_info(
-            models, None, count(parameters.get("max_seq_len")) or None, settings=_cache(parameters)
+            models, None, count(parameters.get("max_seq_len")) or None, settings=_settings(parameters)
         )
 
 
 ENGINE = TabbyAPI()
 
 
-def _cache(parameters: Mapping[str, Any]) -> dict[str, str]:
+def _settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
     mode = string(parameters.get("cache_mode"))
-    return {} if mode is None else {"kv_type_k": mode.lower(), "kv_type_v": mode.lower()}
+    settings = {
+        "parallel": count(parameters.get("max_batch_size")) or None,
+        "batch": count(parameters.get("chunk_size")) or None,
+        "kv_type_k": mode and mode.lower(),
+        "kv_type_v": mode and mode.lower(),
+    }
+    return {name: value for name, value in settings.items() if value is not None}

@@ -3,6 +3,10 @@
 `cache_salt` defeats the prefix cache without changing the prompt. Usage in every chunk says how many tokens each event
 holds. The role chunk leaves together with the first token, and marks it where that token has no text of its own (tags
 of a reasoning model are swallowed).
+
+Its documentation of 0.32 (features/per_request_metrics.md, speculative_decoding/acceptance_metrics.md) is the source of
+what `--enable-per-request-metrics` and `--per-request-spec-decode-metrics` add: the time of the generation covers n - 1
+tokens, and the prefill's time starts when the request is scheduled. `/health` looks at a flag.
 """
 
 import re
@@ -17,12 +21,11 @@ from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigure
 from app.engines.base import CompletionRequest, ServerInfo, SplitHabit
 from app.engines.flags import TENSOR_PARALLEL_FLAGS, Flag, FlagTable, read_positive
 from app.engines.http import ServerClient
-from app.engines.openai import MODELS, cache_salt, list_models
+from app.engines.openai import cache_salt, list_models, owners
 from app.engines.protocol import prometheus
 from app.engines.protocol.answers import count, mapping, milliseconds, object_at, release, string
-from app.engines.protocol.models import listed_models
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
-from app.engines.protocol.server_timings import ReportedUsage, llamacpp_timings
+from app.engines.protocol.server_timings import CACHE_REPORT, ReportedUsage, llamacpp_timings
 from app.engines.protocol.trace_builder import Dialect
 
 _METRICS = MetricNames(
@@ -59,17 +62,27 @@ _METRICS = MetricNames(
 _SALT_SINCE = (0, 9)
 
 
+def _chunk(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The chunk with the cached tokens of its per-request metrics where ReportedUsage looks for them."""
+    cached = count(mapping(mapping(value.get("metrics")).get("prefix_cache")).get("num_cached_tokens"))
+    return value if cached is None else {**value, CACHE_REPORT: {"cached_tokens": cached}}
+
+
 def _figures(usage: ReportedUsage) -> ServerFigures | None:
     """The figures with per-request metrics on. Its TTFT starts when the request is scheduled, without the queue."""
     metrics = usage.objects.get("metrics")
     if not metrics:
         return llamacpp_timings(usage)
+    drafts = mapping(metrics.get("speculative_decoding"))
     return ServerFigures(
         prompt_tokens=usage.fresh_prompt_tokens,
         prompt_ms=milliseconds(metrics.get("time_to_first_token_ms")),
-        output_tokens=usage.output_tokens,
+        # with the metrics of drafts alone no times are stated
+        output_tokens=usage.output_tokens if "generation_time_ms" in metrics else None,
         decode_ms=milliseconds(metrics.get("generation_time_ms")),
         queue_ms=milliseconds(metrics.get("queue_time_ms")),
+        draft_tokens=count(drafts.get("num_draft_tokens")),
+        draft_accepted_tokens=count(drafts.get("num_accepted_draft_tokens")),
         raw=usage.raw("metrics"),
     )
 
@@ -79,12 +92,13 @@ class VLLM(PrometheusEngine):
     key = "vllm"
     title = "vLLM"
     default_ports = (8000,)
+    decode_intervals = "n-1"
     health_path = "/health"
     split_habit = SplitHabit.TENSOR_PARALLEL
     owned_by = ("vllm",)
     slots_option = "`--max-num-seqs`"
     prompt_options = "`--max-num-batched-tokens`, `--enable-chunked-prefill`"
-    dialect = Dialect(figures=_figures)
+    dialect = Dialect(_chunk, _figures)
     flags = FlagTable(
         flags={
             **TENSOR_PARALLEL_FLAGS,
@@ -111,7 +125,7 @@ class VLLM(PrometheusEngine):
             return None
         metrics = prometheus.scrape(client)
         # without statistics, or behind a proxy that hides them, the list of models still names vLLM as owner
-        if not any(name.startswith("vllm:") for name in metrics) and not _owns_models(client):
+        if not any(name.startswith("vllm:") for name in metrics) and "vllm" not in owners(client):
             return None
         return self._server_info(
             list_models(client),
@@ -150,11 +164,6 @@ def _with_hidden_start(trace: Trace) -> tuple[Event, ...]:
     if hidden < 1 or visible[0].at_ms - role.at_ms <= step_ms / 2:
         return trace.events
     return tuple(event._replace(kind=Kind.HIDDEN) if event is role else event for event in trace.events)
-
-
-def _owns_models(client: ServerClient) -> bool:
-    models = listed_models(object_at(client, MODELS)) or {}
-    return any(entry.get("owned_by") == "vllm" for entry in models.values())
 
 
 def _cache_settings(metrics: Mapping[str, float]) -> dict[str, Any]:

@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.samples import Kind, Status, Trace, Workload
+from app.engines.base import CompletionRequest
+from app.engines.openai import OpenAI
 from app.engines.protocol.sse import End, Frame, Recording
 from app.engines.protocol.trace_builder import Dialect, is_token, read_trace
 from app.metrics import headline_metrics
+from tests.engines.conftest import Connect
 from tests.engines.recorded import read as read_script
 from tests.engines.streams import sse
 from tests.replay import Script, capture
@@ -144,3 +147,17 @@ def _read(*pieces: bytes, dialect: Dialect | None = None) -> Trace:
     rows = [((place + 1) * 1_000_000, piece) for place, piece in enumerate(pieces)]
     how: dict[str, Any] = {} if dialect is None else {"dialect": dialect}
     return read_trace(Recording(rows, End.CLOSED, 0, rows[-1][0], content_type="text/event-stream"), {}, **how)
+
+
+class _Gateway(OpenAI):
+    dialect = Dialect(is_named=True)
+
+
+def test_a_pause_after_the_words_is_still_the_wait_for_the_first_token(connect: Connect) -> None:
+    """The real prompt is processed after them, which may take as long as before any token."""
+    answer = [chunk("a", **OWN), chunk("b", "stop", **OWN), sse(b"[DONE]")]
+    rows = [(0.7, LOADING[0]), (1.0, LOADING[1]), *((600.0 + place, piece) for place, piece in enumerate(answer))]
+    stream = Script(rows, headers={"content-type": "text/event-stream"})
+    _, client = connect({"/v1/chat/completions": stream}, idle_timeout_s=0.2, first_byte_timeout_s=20)
+    trace = _Gateway().stream_completion(client, CompletionRequest("hello", 2, None))
+    assert (trace.status, trace.error, len(trace.token_events)) == (Status.OK, None, 2)

@@ -233,7 +233,7 @@ def test_ollama_tells_where_the_model_is(connect: Connect) -> None:
     assert rounded(metrics) == {"gpu_share now": 1, "context now": 2048}
 
 
-@pytest.mark.parametrize("engine", ["generic", "tgi"])
+@pytest.mark.parametrize("engine", ["generic", "mlx-lm"])
 def test_who_counts_nothing_says_nothing(engine: str, connect: Connect) -> None:
     _, client = connect({})
     source = find("openai" if engine == "generic" else engine)

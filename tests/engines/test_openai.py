@@ -419,7 +419,7 @@ def test_a_server_that_lets_odd_questions_hang_is_asked_the_usual_one(connect: C
     models = Script.json({"data": [{"id": "m"}]})
     replay, client = connect({"/": Script(end="mute"), "/v1/models": models}, probe_timeout_s=0.3)
     assert [model.id for model in probe(client).models] == ["m"]
-    assert [request.path for request in replay.requests] == ["/v1/models", "/health"]
+    assert [request.path for request in replay.requests] == ["/v1/models", "/health/liveliness"]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.engines.http import ServerClient
@@ -42,11 +42,30 @@ def parse(text: str) -> dict[str, float]:
 def total(samples: Mapping[str, float], name: str) -> float | None:
     """The sum over all labels (several engines behind one server, say); None where there is no such sample.
 
-    >>> total({'a{x="1"}': 1.0, 'a{x="2"}': 2.0, "ab": 5.0}, "a"), total({}, "a")
-    (3.0, None)
+    A name may be that of the samples with one label only.
+
+    >>> samples = {'a{x="1"}': 1.0, 'a{x="2"}': 2.0, "ab": 5.0}
+    >>> total(samples, "a"), total(samples, 'a{x="2"}'), total({}, "a")
+    (3.0, 2.0, None)
     """
-    values = [value for key, value in samples.items() if key.partition("{")[0] == name]
+    values = [value for key, value in samples.items() if _is_named(key, name)]
     return sum(values) if values else None
+
+
+def suffixed(name: str, suffix: str) -> str:
+    """The name of one of a histogram's own samples.
+
+    >>> suffixed("a", "_sum"), suffixed('a{x="1"}', "_sum")
+    ('a_sum', 'a_sum{x="1"}')
+    """
+    base, brace, label = name.partition("{")
+    return base + suffix + brace + label
+
+
+def _is_named(key: str, name: str) -> bool:
+    base, _, label_text = key.partition("{")
+    wanted_base, _, wanted_label = name.partition("{")
+    return base == wanted_base and wanted_label.removesuffix("}") in label_text
 
 
 def scrape(client: ServerClient, path: str = "/metrics") -> dict[str, float]:
@@ -75,13 +94,18 @@ def start_time(samples: Mapping[str, float]) -> float | None:
     return samples.get("process_start_time_seconds")
 
 
-def growth(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+def growth(
+    before: Mapping[str, float], after: Mapping[str, float], names: Collection[str] = frozenset()
+) -> dict[str, float]:
     """By how much each counter has grown between two readings of a server that was not reset in between.
+
+    `names`: counters that do not end as counters usually do.
 
     >>> growth({"a_total": 2.0, "a_created": 1.0}, {"a_total": 5.0, "b_total": 1.0, "a_created": 1.0, "gauge": 7.0})
     {'a_total': 3.0, 'b_total': 1.0}
     """
-    counters = (key for key in after if key.partition("{")[0].endswith(_GROWING))
+    bases = {key: key.partition("{")[0] for key in after}
+    counters = (key for key, base in bases.items() if base.endswith(_GROWING) or base in names)
     return {key: after[key] - before.get(key, 0.0) for key in counters}
 
 
@@ -129,13 +153,13 @@ class Histogram:
 
 
 def histogram(grown: Mapping[str, float], name: str) -> Histogram | None:
-    """The histogram `name`, summed over all labels, from `growth`; None where nothing was observed."""
-    count, observed = total(grown, f"{name}_count"), total(grown, f"{name}_sum")
+    """The histogram `name` from `growth`, summed as in `total`; None where nothing was observed."""
+    count, observed = total(grown, suffixed(name, "_count")), total(grown, suffixed(name, "_sum"))
     if not count or observed is None:
         return None
     buckets: dict[float, float] = {}
     for key, value in grown.items():
-        if key.partition("{")[0] == f"{name}_bucket":
+        if _is_named(key, suffixed(name, "_bucket")):
             try:
                 bound = float(labels(key).get("le", ""))
             except ValueError:  # no bucket

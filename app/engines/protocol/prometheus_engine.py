@@ -30,7 +30,7 @@ class MetricNames:
     holds_cached: bool = True
     """Whether `prompt_tokens` counts cached ones too."""
     seconds: Mapping[str, Names] = field(default_factory=dict)
-    """Histograms of seconds, shown in milliseconds."""
+    """Histograms of seconds, shown in milliseconds; a name may end in one label, as in `name{method="decode"}`."""
     totals: Mapping[str, Names] = field(default_factory=dict)
     shares: Mapping[str, tuple[Names, Names]] = field(default_factory=dict)
     """Each a counter divided by another one."""
@@ -49,7 +49,8 @@ class MetricNames:
         counts = (self.requests, self.prompt_tokens, self.cached_tokens, self.output_tokens, *self.totals.values())
         yield from (name for names in (*counts, self.prefill_seconds, self.decode_seconds) for name in names)
         yield from (name for parts in self.shares.values() for names in parts for name in names)
-        yield from (f"{name}_count" for names in self.seconds.values() for name in names)
+        histograms = (name.partition("{")[0] for names in self.seconds.values() for name in names)
+        yield from (f"{name}_count" for name in histograms)
 
 
 def by_difference(name: str) -> str:
@@ -102,7 +103,7 @@ class PrometheusEngine(OpenAI):
         """Engines that count tokens but no requests are taken to have had `requests`."""
         metrics = self.metric_names
         first, last = prometheus.of_model(model, before.raw, after.raw)
-        growth = prometheus.growth(first, last)
+        growth = prometheus.growth(first, last, set(metrics.counters))
         return [
             *_totals(metrics, growth),
             *(metric for name, names in metrics.seconds.items() for metric in distribution(name, names, growth)),

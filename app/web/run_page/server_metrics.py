@@ -29,6 +29,8 @@ _TITLES = {
     "cached_tokens": N_("Cached prompt tokens"),
     "output_tokens": N_("Output tokens"),
     "preemptions": N_("Preemptions"),
+    "aborted_requests": N_("Aborted requests"),
+    "tokens_per_step": N_("Tokens per step"),
     "cache_hit_rate": N_("Prefix cache hits"),
     "kv_cache_use": N_("KV cache in use"),
     "requests_running": N_("Requests running"),

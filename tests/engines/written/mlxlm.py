@@ -1,5 +1,6 @@
 """MLX-LM's `mlx_lm.server`."""
 
+from tests.engines.prompt_cache import CachedChat, Turn
 from tests.engines.servers import CHAT, WORDS, Server, chunk, models, no_choices, stream, usage, with_headers
 from tests.replay import Script
 
@@ -23,5 +24,15 @@ def server() -> Server:
         prompt_tokens=4096,
         cached_tokens=0,
         is_known_without_headers=False,
+        live={CHAT: CachedChat(_answer)},
         error=(Script.json({"error": "Repository Not Found for url"}, 404), "Repository Not Found"),
     )  # fmt: skip
+
+
+def _answer(turn: Turn) -> Script:
+    counts = usage(turn.prompt_tokens, turn.output_tokens, prompt_tokens_details={"cached_tokens": turn.cached_tokens})
+    return turn.script(
+        [f": keepalive {turn.fresh_tokens}/{turn.fresh_tokens}\n\n"],
+        [chunk({"content": word}) for word in turn.words],
+        [chunk({"content": ""}, "length"), {**no_choices(**counts), "object": "chat.completion"}, "data: [DONE]\n\n"],
+    )
