@@ -213,7 +213,13 @@ class Ollama(ChatEngine):
         return replace(trace, server=_with_placement(trace.server, entry))
 
     def _stream(self, client: ServerClient, request: CompletionRequest) -> Trace:
-        trace = super().stream_completion(client, request)
+        try:
+            trace = super().stream_completion(client, request)
+        except ServerError as problem:
+            if problem.trouble is not ServerErrorKind.NEEDS_KEY or not _CLOUD_NAME.search(request.model or ""):
+                raise
+            sentence = _("Ollama is not signed in where it forwards this model to: run `ollama signin` on its machine.")
+            raise ServerError(sentence, ServerErrorKind.NEEDS_KEY) from problem
         if trace.cache_defeat is not CacheDefeat.NONCE or not _sends_system(request):
             return trace
         return replace(trace, own_system_tokens=round(len((request.own_system or "").encode()) / BYTES_PER_TOKEN))

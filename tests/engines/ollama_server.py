@@ -80,6 +80,7 @@ class OllamaServer:
     queue_ms: float = 0.0
     """How long the next requests wait behind those of others."""
     is_cloud_off: bool = False
+    is_signed_in: bool = True
     turns: list[Turn] = field(default_factory=list)
     runners: dict[str, Runner] = field(default_factory=dict)
 
@@ -132,6 +133,8 @@ class OllamaServer:
             return Script.json({"error": f"model '{body['model']}' not found"}, 404)
         if model.remote_host and self.is_cloud_off:
             return Script.json({"error": "ollama cloud is disabled: remote model is unavailable"}, 403)
+        if model.remote_host and not self.is_signed_in:
+            return Script.json({"error": "unauthorized", "signin_url": "https://ollama.com/connect?key=x"}, 401)
         if model.remote_host:
             return self._stream(model, body, Turn(body, self._rendered(model, body), 0, False))
         if not body["messages"] and body.get("keep_alive") == 0:

@@ -218,6 +218,9 @@ def test_cloud_models(connected: Connected) -> None:
     trace = ask("big:120b-cloud")
     assert trace.server is not None
     assert trace.server.raw["remote_host"] == "https://ollama.com:443"
+    server.is_signed_in = False
+    with pytest.raises(ServerError, match="not signed in"):
+        ask("big:120b-cloud")
     server.is_cloud_off = True
     trace = ask("big:120b-cloud")
     assert trace.status is Status.FAILED
