@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.main import get_command
 
 from app import engines
-from app.cli import app
+from app.cli import COMMANDS, app, load_command
 from app.core import errors
 from app.core.settings import Settings
 from app.metrics import metrics
@@ -30,7 +29,7 @@ PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text() for path in (README, *sorted((ROOT / "docs").glob("*.md")))
 }
 MOST_README_LINES = 120
-CLI: Any = get_command(app)
+CLI: dict[str, Any] = {name: load_command(name) for name in COMMANDS}
 CODE_BLOCK = re.compile(r"(?:^ {4,}\S.*\n)+", re.MULTILINE)
 ANY_PAGE = pytest.mark.parametrize("name", PAGES)
 
@@ -180,11 +179,11 @@ def test_every_exit_code_and_status_of_an_error_is_there_once() -> None:
 # --- the command line ------------------------------------------------------------------------------------------------
 
 
-def commands(group: Any = CLI, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def commands(group: dict[str, Any] = CLI, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command that `--help` shows, with the words that call it."""
-    for name, command in group.commands.items():
+    for name, command in group.items():
         if hasattr(command, "commands"):
-            yield from commands(command, (*path, name))
+            yield from commands(command.commands, (*path, name))
         elif not command.hidden:
             yield (*path, name), command
 
@@ -212,9 +211,7 @@ def test_every_command_is_there_once_with_all_of_its_options() -> None:
     ],
 )
 def test_help_lists_what_the_code_knows(path: str, option: str, listed: Any) -> None:
-    command = CLI.commands[path]
-    with typer.Context(command, info_name=path) as context:
-        command.get_help(context)
+    command = CLI[path]
     (parameter,) = (parameter for parameter in command.params if option in parameter.opts)
     assert {*listed} <= set(re.findall(r"[\w.-]*\w", parameter.help))
 
@@ -228,6 +225,21 @@ def test_help_is_one_imperative_sentence(path: str) -> None:
         assert (parameter.help or "").endswith("."), parameter.name
 
 
+def test_the_list_of_commands_says_what_each_command_says_of_itself() -> None:
+    entries = {name: (entry.help, entry.is_hidden) for name, entry in COMMANDS.items()}
+    assert entries == {name: (command.help, command.hidden) for name, command in CLI.items()}
+
+
+def command_of(words: list[str]) -> tuple[Any, list[str]]:
+    """The command that some words call, and its arguments among them; a command that there is not is a KeyError."""
+    command: Any = get_command(app)
+    group: Any = CLI
+    while group and words and not words[0].startswith("-"):
+        command, words = group[words[0]], words[1:]
+        group = getattr(command, "commands", None)
+    return command, words
+
+
 def command_lines(name: str) -> list[str]:
     blocks = "".join(CODE_BLOCK.findall(PAGES[name]))
     return re.findall(r"^ +(?:\.venv/bin/)?roofmark +(.*)$", blocks, re.MULTILINE)
@@ -238,20 +250,14 @@ COMMAND_LINES = [(name, line) for name in PAGES for line in command_lines(name)]
 
 @pytest.mark.parametrize(("name", "line"), COMMAND_LINES)
 def test_a_command_line_in_a_code_block_can_be_typed(name: str, line: str) -> None:
-    command, words = CLI, shlex.split(line, comments=True)
-    while hasattr(command, "commands"):
-        assert words[0] in command.commands, f"{name}: {line}"
-        command, words = command.commands[words[0]], words[1:]
+    command, words = command_of(shlex.split(line, comments=True))
     command.make_context(command.name, words)  # parses, and runs nothing
 
 
 @ANY_PAGE
 def test_a_command_in_the_text_is_one_that_there_is(name: str) -> None:
     for usage in re.findall(r"`roofmark ([^`]+)`", PAGES[name]):
-        command, words = CLI, usage.split()
-        while hasattr(command, "commands") and words and not words[0].startswith("-"):
-            assert words[0] in command.commands, usage
-            command, words = command.commands[words[0]], words[1:]
+        command, words = command_of(usage.split())
         options_of_command = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in words if word.startswith("-")} <= options_of_command, usage
 

@@ -3,15 +3,19 @@
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from app.ceiling.bytes_per_step import expected_expert_share
 from app.ceiling.decode import Device, Drafting, usual_range
 from app.ceiling.geometry import Certainty
 from app.ceiling.number_formats import KvTypes
-from app.ceiling.offload import Offload
+from app.ceiling.offload import ALL_LAYERS, Offload
 from app.ceiling.report import Report, report
 from app.ceiling.sources import from_path
-from app.cli.common import open_database, print_json, say
+from app.cli.output import Json, print_json, say
+from app.cli.startup import open_database
 from app.core import units
 from app.core.errors import BadInput
 from app.core.i18n import _
@@ -22,32 +26,76 @@ from app.db.devices import KnownDevice, known_devices
 _PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _SIZE = re.compile(r"(\d.*?)\s*([kmgt]?)(i?)b", re.IGNORECASE)
 
+DeviceName = Annotated[
+    str | None, typer.Option("--device", help="A device of the catalogue or of a machine, such as 'RTX 3090'.")
+]
+Bandwidth = Annotated[str | None, typer.Option(help="Memory bandwidth in GB/s; replaces the device's.")]
+Teraflops = Annotated[float | None, typer.Option("--tflops", help="Peak dense compute in TFLOP/s; needed for prefill.")]
+Context = Annotated[int, typer.Option(help="Tokens in the KV cache, and prompt length for prefill.")]
+DraftingOption = Annotated[
+    tuple[int, float] | None,
+    typer.Option(
+        "--drafting",
+        metavar="DRAFTED ACCEPTED",
+        help="Speculative decoding: tokens drafted per step, and how many of them are accepted on average.",
+    ),
+]
+DraftFile = Annotated[
+    Path | None, typer.Option("--draft", metavar="FILE", help="The draft model; without it, its reads are not counted.")
+]
+GpuLayers = Annotated[
+    int | None,
+    typer.Option("-ngl", "--gpu-layers", help="Layers on the device; the rest is in system memory.", min=0),
+]
+CpuMoeLayers = Annotated[
+    int | None,
+    typer.Option("--n-cpu-moe", help="Keep the routed experts of the first N layers in system memory.", min=0),
+]
+OverrideTensor = Annotated[
+    str,
+    typer.Option(
+        "-ot",
+        "--override-tensor",
+        metavar="PATTERN=BUFFER",
+        help="Tensor placement as in llama.cpp, such as 'exps=CPU'.",
+    ),
+]
+RamBandwidth = Annotated[
+    str | None,
+    typer.Option("--ram-bandwidth", help="System memory bandwidth in GB/s, for what is not on the device."),
+]
 
+commands = typer.Typer()
+
+
+@commands.command("ceiling")
 def print_ceiling(
-    file: Path,
-    device_name: str | None,
-    bandwidth: str | None,
-    teraflops: float | None,
-    context: int,
-    kv: str,
-    batch: int,
-    bits: float | None,
-    drafting: tuple[int, float] | None,
-    draft: Path | None,
-    offload: Offload,
-    ram_bandwidth: str | None,
-    as_json: bool,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A GGUF file (any shard) or a config.json.")],
+    device_name: DeviceName = None,
+    bandwidth: Bandwidth = None,
+    teraflops: Teraflops = None,
+    context: Context = 0,
+    kv: Annotated[str, typer.Option(help="KV cache type, such as q8_0, or K/V as q8_0/f16.")] = "f16",
+    batch: Annotated[int, typer.Option(help="Number of concurrent sequences.")] = 1,
+    bits: Annotated[float | None, typer.Option(help="Bits per weight, for a config.json.")] = None,
+    drafting: DraftingOption = None,
+    draft: DraftFile = None,
+    gpu_layers: GpuLayers = None,
+    n_cpu_moe: CpuMoeLayers = None,
+    cpu_moe: Annotated[bool, typer.Option("--cpu-moe", help="Keep all routed experts in system memory.")] = False,
+    override_tensor: OverrideTensor = "",
+    ram_bandwidth: RamBandwidth = None,
+    as_json: Json = False,
 ) -> None:
-    """Prints the ceiling of a model file; `drafting` is (drafted, accepted) tokens per step. Raises BadInput."""
+    """Compute the fastest decode, prefill and TTFT that hardware allows a model."""
     if draft and not drafting:
         raise BadInput("--draft needs --drafting: `--drafting 4 2.5` means that 2.5 of 4 drafted tokens are accepted.")
     known_device = _device(device_name, bandwidth, teraflops)
-    device, ram = known_device.device, None
-    if ram_bandwidth is not None:
-        ram = Device("system memory", parse_bandwidth(ram_bandwidth))
+    ram = None if ram_bandwidth is None else Device("system memory", parse_bandwidth(ram_bandwidth))
+    offload = Offload(gpu_layers, ALL_LAYERS if cpu_moe else n_cpu_moe, override_tensor)
     ceiling_report = report(
         from_path(file, bits),
-        device,
+        known_device.device,
         context,
         KvTypes.parse(kv),
         batch,
@@ -55,11 +103,8 @@ def print_ceiling(
         from_path(draft, bits) if draft else None,
         known_device.layout(ram, offload),
     )
-    if known_device.source:
-        bandwidth_text = f"{device.name}: {units.format_bandwidth(device.bandwidth_bytes_per_s)}, {known_device.source}"
-        peaks = [] if teraflops else _two_peaks(known_device)
-        assumptions = (*ceiling_report.assumptions, *peaks, bandwidth_text)
-        ceiling_report = replace(ceiling_report, assumptions=assumptions)
+    device_assumptions = _device_assumptions(known_device, is_peak_typed=teraflops is not None)
+    ceiling_report = replace(ceiling_report, assumptions=(*ceiling_report.assumptions, *device_assumptions))
     if as_json:
         print_json(ceiling_report.to_json())
     else:
@@ -85,13 +130,17 @@ def _device(name: str | None, bandwidth: str | None, teraflops: float | None) ->
     return replace(known_device, device=device, source=source)
 
 
-def _two_peaks(known_device: KnownDevice) -> list[str]:
-    """Says which of the device's two compute peaks counts, if they differ."""
-    slow, fast = known_device.compute_flops_per_s, known_device.device.peak_flops
-    if not slow or not fast or slow == fast:
+def _device_assumptions(known_device: KnownDevice, is_peak_typed: bool) -> list[str]:
+    """Says where the bandwidth is from and, if the device has two compute peaks, which of them counts."""
+    device = known_device.device
+    if not known_device.source:
         return []
-    peaks = f"prefill uses the fastest path of {known_device.device.name}, {format_number(fast / TERA)} TFLOP/s"
-    return [f"{peaks}; FP16 with FP32 accumulate reaches {format_number(slow / TERA)}"]
+    sentences = [f"{device.name}: {units.format_bandwidth(device.bandwidth_bytes_per_s)}, {known_device.source}"]
+    slow, fast = known_device.compute_flops_per_s, device.peak_flops
+    if slow and fast and slow != fast and not is_peak_typed:
+        peaks = f"prefill uses the fastest path of {device.name}, {format_number(fast / TERA)} TFLOP/s"
+        sentences.insert(0, f"{peaks}; FP16 with FP32 accumulate reaches {format_number(slow / TERA)}")
+    return sentences
 
 
 def ceiling_text(ceiling_report: Report) -> str:

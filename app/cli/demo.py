@@ -1,9 +1,13 @@
 """`roofmark demo`: a real engine, one measured run, and its result."""
 
+from typing import Annotated
+
 import typer
 
-from app.cli.common import log_to_file, open_database, say
 from app.cli.measure import TerminalProgress
+from app.cli.output import say
+from app.cli.serve import show_dashboard
+from app.cli.startup import open_with_log
 from app.cli.text import run_text
 from app.core.errors import BadInput, RoofmarkError
 from app.core.settings import Settings
@@ -19,12 +23,16 @@ from app.schemas.run_document import run_document
 
 SERVER_NAME = "Demo engine"
 
+commands = typer.Typer()
 
-def run_demo(once: bool) -> None:
-    """Measures the demo engine and, unless `once`, shows the dashboard. Exits with the code of a run that failed."""
+
+@commands.command("demo")
+def run_demo(
+    once: Annotated[bool, typer.Option("--once", help="Exit after the run instead of showing the dashboard.")] = False,
+) -> None:
+    """Start llama.cpp with a small model, measure it, and show the result."""
     settings = Settings()
-    log_to_file(settings)
-    database = open_database(settings)
+    database = open_with_log(settings)
     _measure_this_machine(database, settings)
     say("Starting llama.cpp with Gemma 3 270M on this machine …", err=True)
     with start_engine(settings) as engine:
@@ -80,8 +88,6 @@ def _save_server(database: Database, base_url: str, facts: ServerInfo) -> str:
 
 
 def _show(settings: Settings) -> None:
-    from app.cli.serve import show_dashboard
-
     try:
         show_dashboard(settings)
     except BadInput:  # the usual port is taken, most likely by a Roofmark that already runs

@@ -6,12 +6,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from itertools import chain
+from typing import Annotated
 
 import typer
 
 from app import __version__, engines
-from app.cli.common import log_to_file, open_database, say
+from app.cli.output import say
 from app.cli.probe import facts_text
+from app.cli.startup import log_to_file, open_with_log
 from app.core import files
 from app.core.errors import BadInput, RoofmarkError
 from app.core.secrets import Secrets
@@ -28,9 +30,14 @@ OK, ABSENT, BROKEN = "ok ", "-- ", "!! "
 """ABSENT is no fault of this installation: an extra that is not installed, a server that is switched off."""
 EXTRAS = {"demo": "xllamacpp", "notify": "apprise", "nvidia": "pynvml", "postgres": "psycopg"}
 
+commands = typer.Typer()
 
-def migrate_to(revision: str) -> None:
-    """Migrates the database to a revision, up or down, and prints what was done."""
+
+@commands.command("migrate")
+def migrate_to(
+    revision: Annotated[str, typer.Argument(help="Schema revision to migrate to; an older one downgrades.")] = "head",
+) -> None:
+    """Migrate the database to this version's schema. Other commands do this by themselves."""
     settings = Settings()
     log_to_file(settings)
     database = Database(settings.effective_database_url)
@@ -46,11 +53,14 @@ def migrate_to(revision: str) -> None:
         say(f"A backup of the database is in {backup}.")
 
 
-def run_checks(sends_notification: bool) -> None:
-    """Prints one line per check, and exits with 1 if something keeps Roofmark from working."""
+@commands.command("doctor")
+def run_checks(
+    sends_test: Annotated[bool, typer.Option("--notify", help="Send a test notification.")] = False,
+) -> None:
+    """Check the installation, the data folder, the servers and the notifications."""
     broken = False
     settings = Settings()
-    for mark, line in chain(_checks(settings), [_notifications(settings, sends_notification)]):
+    for mark, line in chain(_checks(settings), [_notifications(settings, sends_test)]):
         say(f"{mark} {line}")
         broken = broken or mark == BROKEN
     if broken:
@@ -92,8 +102,7 @@ def _checks(settings: Settings) -> Iterator[tuple[str, str]]:
         yield BROKEN, f"Data folder {settings.data_dir}: {error.strerror}"
         return
     try:
-        log_to_file(settings)
-        database = open_database(settings)
+        database = open_with_log(settings)
         with database.read() as session:
             stored_servers = servers.list_servers(session)
         url = database.url.render_as_string(hide_password=True)

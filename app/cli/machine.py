@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
-from app.cli.common import log_to_file, open_database, print_json, say
+import typer
+
+from app.cli.output import Json, print_json, say
+from app.cli.startup import open_with_log
 from app.core import units
 from app.core.settings import Settings
 from app.core.units import DASH, TERA, format_bytes, format_number
@@ -16,18 +19,21 @@ from app.hardware.detect import detect as detect_profile
 from app.hardware.profile import Profile
 from app.measure import bandwidth_process as measuring
 
+commands = typer.Typer()
+machine_group = typer.Typer(name="machine", help="Detect, list and measure hardware.", no_args_is_help=True)
+commands.add_typer(machine_group)
 
-def detect_machine(as_json: bool) -> None:
-    """Detects this machine's hardware, stores it (adding the machine if it is new) and prints it."""
-    database, _ = _open()
+
+@machine_group.command("detect")
+def detect_machine(as_json: Json = False) -> None:
+    """Detect this machine's CPU, memory and GPUs."""
+    database = open_with_log(Settings())
     with database.read() as session:
         catalogue = devices.load_catalogue(session)
     profile = detect_profile(catalogue)
     with database.write() as session:
         slug = machines.fill(session, machines.ensure_local_machine(session).slug, profile).slug
-    with database.read() as session:
-        machine = machines.machine(session, slug)
-        document = _machine_json(machine, machines.devices(session, machine))
+    document = _stored_machine_json(database, slug)
     if as_json:
         unknowns = [asdict(unknown) for unknown in profile.unknowns]
         print_json({"schema": "roofmark.machine/1", "machine": document, "unknowns": unknowns})
@@ -35,9 +41,14 @@ def detect_machine(as_json: bool) -> None:
         say("\n".join(_profile_lines(slug, profile)))
 
 
-def measure_bandwidth(slug: str | None, as_json: bool) -> None:
-    """Measures the memory bandwidth of this machine, stores it and prints it. Raises RoofmarkError."""
-    database, settings = _open()
+@machine_group.command("bandwidth")
+def measure_bandwidth(
+    slug: Annotated[str | None, typer.Argument(metavar="MACHINE", help="Slug of this machine.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure this machine's memory bandwidth; takes about three seconds and all cores."""
+    settings = Settings()
+    database = open_with_log(settings)
     if slug is None:
         with database.write() as session:
             slug = machines.ensure_local_machine(session).slug
@@ -48,29 +59,35 @@ def measure_bandwidth(slug: str | None, as_json: bool) -> None:
         say("\n".join(_probe_lines(slug, row)))
 
 
-def set_peak(tflops: float, slug: str | None, as_json: bool) -> None:
-    """Stores the peak compute of a machine's CPU, in TFLOP/s; no tool can detect it."""
+@machine_group.command("peak", hidden=True)  # its name in earlier versions, for scripts
+@machine_group.command("set-peak")
+def set_peak(
+    tflops: Annotated[
+        float, typer.Argument(metavar="TFLOPS", help="TFLOP/s of all cores with the fastest usable path.")
+    ],
+    slug: Annotated[str | None, typer.Option("--machine", help="Slug of a machine; this machine by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Set the CPU's peak TFLOP/s (not detectable), which prefill ceilings need."""
     flops_per_s = machines.check_cpu_peak(tflops * TERA)
-    database, _ = _open()
+    database = open_with_log(Settings())
     with database.write() as session:
         slug = slug or machines.ensure_local_machine(session).slug
         machines.edit_machine(session, slug, cpu_flops_per_s=flops_per_s)
-    with database.read() as session:
-        machine = machines.machine(session, slug)
-        document = _machine_json(machine, machines.devices(session, machine))
     if as_json:
+        document = _stored_machine_json(database, slug)
         print_json({"schema": "roofmark.machine/1", "machine": document, "unknowns": []})
     else:
         say(f"{slug}: peak compute of the CPU set to {format_number(tflops)} TFLOP/s.")
 
 
-def list_machines(as_json: bool) -> None:
-    """Prints all machines with their devices."""
-    database, _ = _open()
-    with database.read() as session:
-        rows = [(machine, machines.devices(session, machine)) for machine in machines.list_machines(session)]
+@machine_group.command("list")
+def list_machines(as_json: Json = False) -> None:
+    """List machines with their memory and GPUs."""
+    with open_with_log(Settings()).read() as session:
+        rows = [(row, machines.devices(session, row)) for row in machines.list_machines(session)]
     if as_json:
-        document = [_machine_json(machine, machine_devices) for machine, machine_devices in rows]
+        document = [_machine_json(row, row_devices) for row, row_devices in rows]
         print_json({"schema": "roofmark.machines/1", "machines": document})
     elif rows:
         say("\n".join(line for row in rows for line in _machine_lines(*row)))
@@ -78,10 +95,13 @@ def list_machines(as_json: bool) -> None:
         say("No machine yet: `roofmark machine detect` adds this one.")
 
 
-def list_devices(text: str, as_json: bool) -> None:
-    """Prints the devices of the catalogue whose name has all words of `text`."""
-    database, _ = _open()
-    with database.read() as session:
+@machine_group.command("devices")
+def list_devices(
+    text: Annotated[str, typer.Argument(metavar="NAME", help="Part of a name, such as 'rtx 3090'.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Search the device catalogue."""
+    with open_with_log(Settings()).read() as session:
         matches = devices.load_catalogue(session).search(text)
     if as_json:
         print_json({"schema": "roofmark.devices/1", "devices": [asdict(device) for device in matches]})
@@ -95,12 +115,6 @@ def list_devices(text: str, as_json: bool) -> None:
         say("  ".join([f"{device.name:<44}", *figures, device.source]))
     if not matches:
         say(f"There is no device {text!r} in the catalogue.")
-
-
-def _open() -> tuple[Database, Settings]:
-    settings = Settings()
-    log_to_file(settings)
-    return open_database(settings), settings
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
@@ -159,6 +173,12 @@ def _tera(value: float | None) -> str:
 
 
 # --- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def _stored_machine_json(database: Database, slug: str) -> dict[str, Any]:
+    with database.read() as session:
+        row = machines.machine(session, slug)
+        return _machine_json(row, machines.devices(session, row))
 
 
 def _machine_json(machine: Machine, machine_devices: Sequence[MachineDevice]) -> dict[str, Any]:

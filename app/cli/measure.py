@@ -2,16 +2,17 @@
 
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import typer
 from sqlmodel import Session
 
 from app import engines
-from app.cli.common import log_to_file, log_to_stderr, open_database, print_json, printable, say
+from app.cli.output import Json, print_json, printable, say
+from app.cli.probe import ApiKey, EngineKey
+from app.cli.startup import log_to_stderr, open_database, open_with_log
 from app.cli.text import run_text
 from app.core.config_settings import parse_log_path, parse_setting, setting_warning
 from app.core.errors import BadInput, ServerError, ServerErrorKind
@@ -28,67 +29,85 @@ from app.measure.active_run import RunProgress
 from app.measure.config_snapshot import server_info_json
 from app.measure.runner import Runner
 from app.schemas.run_document import run_document
+from app.suites import BUILT_IN
 
 EXIT_CODES = {"done": 0, "cancelled": 130}
 
+Reps = Annotated[int | None, typer.Option("--reps", help="Number of repetitions; the suite decides by default.")]
+Warmup = Annotated[int | None, typer.Option("--warmup", help="Number of warm-ups; the suite decides by default.")]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A setting the API does not expose, such as cards=2; remembered for the model.",
+    ),
+]
+LogFile = Annotated[
+    str | None,
+    typer.Option("--log", metavar="FILE", help="The server's log file on this machine; remembered, '' clears it."),
+]
 
-@dataclass(frozen=True)
-class RunRequest:
-    """The options of `roofmark run`."""
+commands = typer.Typer()
+
+
+class ServerOptions(NamedTuple):
+    """The options of `roofmark run` that name a server or describe a new one."""
 
     url: str | None
-    server: str | None
+    slug: str | None
     engine: str | None
-    model: str | None
-    suite: str
-    repetitions: int | None
-    warmups: int | None
-    settings: list[str]
-    note: str
     api_key: str | None
-    log: str | None = None
 
 
-def measure(request: RunRequest, run_count: int, as_json: bool) -> None:
-    """Measures `run_count` runs in this process, prints them, and exits with the last one's code.
-
-    A run that fails or is cancelled is the last one. The JSON of several runs is a list. Raises RoofmarkError.
-    """
-    stated_settings = dict(parse_setting(text) for text in request.settings)
-    for key, value in stated_settings.items():
-        if value is not None and (sentence := setting_warning(key, value)):
-            say(f"Note: {sentence}", err=True)
+@commands.command("run")
+def measure(
+    url: Annotated[str | None, typer.Option("--url", help="Base URL of the server, such as 127.0.0.1:8080.")] = None,
+    server: Annotated[str | None, typer.Option("--server", help="Slug of a server that was added before.")] = None,
+    engine: EngineKey = None,
+    model: Annotated[str | None, typer.Option("--model", help="Model to measure, if the server has several.")] = None,
+    suite: Annotated[
+        str, typer.Option("--suite", help=f"Suite to run: {', '.join(BUILT_IN)}, or your own.")
+    ] = "triple",
+    reps: Reps = None,
+    warmup: Warmup = None,
+    run_count: Annotated[int, typer.Option("--runs", help="Number of runs, one after another.", min=1, max=20)] = 1,
+    assignments: Assignments = None,
+    log: LogFile = None,
+    note: Annotated[str, typer.Option("--note", help="Note for this run.")] = "",
+    api_key: ApiKey = None,
+    as_json: Json = False,
+) -> None:
+    """Measure a server now, and store the result."""
+    stated_settings = _parse_settings(assignments or [])
     settings = Settings()
-    log_to_file(settings)
-    database = open_database(settings)
+    database = open_with_log(settings)
     runner = Runner(database, settings)
     with database.read() as session:  # a wrong suite or count is refused before a server is asked anything
-        suites.suite(session, request.suite).with_counts(request.repetitions, request.warmups)
-    slug = _server_slug(database, settings, runner, request)
-    with database.write() as session:
-        server = servers.server(session, slug)
-        assert server.id is not None
-        if request.log is not None:
-            servers.edit_server(session, slug, log_path=parse_log_path(request.log))
+        suites.suite(session, suite).with_counts(reps, warmup)
+    slug = _server_slug(database, settings, runner, ServerOptions(url, server, engine, api_key))
+    if log is not None:
+        with database.write() as session:
+            servers.edit_server(session, slug, log_path=parse_log_path(log))
     documents: list[dict[str, Any]] = []
     for run_number in range(1, run_count + 1):
         if run_count > 1:
             say(f"Run {run_number} of {run_count}.", err=True)
         public_id = runner.perform(
             slug,
-            request.suite,
+            suite,
             TerminalProgress(),
-            repetitions=request.repetitions,
-            warmups=request.warmups,
-            model=request.model,
-            note=request.note,
+            repetitions=reps,
+            warmups=warmup,
+            model=model,
+            note=note,
             settings=stated_settings,
         )
         with database.read() as session:
             documents.append(run_document(session, public_id))
         if not as_json:
             say(run_text(documents[-1]))
-        if _exit_code(documents[-1]):
+        if _exit_code(documents[-1]):  # a run that fails or is cancelled is the last one
             break
     if as_json:
         print_json(documents if run_count > 1 else documents[0])
@@ -96,48 +115,58 @@ def measure(request: RunRequest, run_count: int, as_json: bool) -> None:
         raise typer.Exit(code)
 
 
-def _exit_code(document: Mapping[str, Any]) -> int:
-    return EXIT_CODES.get(document["run"]["status"], 1)
-
-
-def run_worker(public_id: str) -> None:
-    """Measures a queued run in this process, if no other has claimed it. Raises NotFound."""
+@commands.command("worker", hidden=True)
+def run_worker(public_id: Annotated[str, typer.Argument(metavar="RUN", help="ID of a queued run.")]) -> None:
+    """Measure a queued run. Roofmark starts this process itself."""
     settings = Settings()
     log_to_stderr(settings)
     database = open_database(settings)
     Runner(database, settings).run_worker(public_id, TerminalProgress())
 
 
+def _parse_settings(assignments: Sequence[str]) -> dict[str, Any]:
+    """Reads `KEY=VALUE` texts, and points out what may be a typo. Raises BadInput."""
+    stated_settings = dict(parse_setting(text) for text in assignments)
+    for key, value in stated_settings.items():
+        if value is not None and (sentence := setting_warning(key, value)):
+            say(f"Note: {sentence}", err=True)
+    return stated_settings
+
+
+def _exit_code(document: Mapping[str, Any]) -> int:
+    return EXIT_CODES.get(document["run"]["status"], 1)
+
+
 # --- which server ----------------------------------------------------------------------------------------------------
 
 
-def _server_slug(database: Database, settings: Settings, runner: Runner, request: RunRequest) -> str:
+def _server_slug(database: Database, settings: Settings, runner: Runner, options: ServerOptions) -> str:
     """Returns the slug of the server to measure, after probing and storing a new one. Raises RoofmarkError."""
-    if request.server is not None and request.url is not None:
+    if options.slug is not None and options.url is not None:
         raise BadInput("Give either --url or --server, not both.")
-    if request.url is None:
-        return _stored_server(database, request.server)
-    base_url = normalise_base_url(request.url)
+    if options.url is None:
+        return _stored_server(database, options.slug)
+    base_url = normalise_base_url(options.url)
     with database.read() as session:
         server = servers.server_at(session, base_url)
     if server is None:
-        facts = _probe_patiently(runner, settings, request.url, request)
+        facts = _probe_patiently(runner, settings, options.url, options)
         if facts.base_url is not None:  # the typed URL was a part of its API; the server itself may be stored
             base_url = facts.base_url
             with database.read() as session:
                 server = servers.server_at(session, base_url)
     if server is None:
-        return _add_server(database, settings, base_url, facts, request.api_key)
+        return _add_server(database, settings, base_url, facts, options.api_key)
     with database.write() as session:
         if server.archived_at is not None:
             servers.archive_server(session, server.slug, archived=False)
             say(f"The server {server.name} was archived; it is active again.", err=True)
-        if request.engine is not None:
+        if options.engine is not None:
             capabilities = {**server.capabilities, STATED_ENGINE: True}
-            engine_key = engines.find(request.engine).key
+            engine_key = engines.find(options.engine).key
             servers.edit_server(session, server.slug, engine=engine_key, capabilities=capabilities)
-        if request.api_key is not None:
-            encrypted = Secrets(settings).encrypt(request.api_key)
+        if options.api_key is not None:
+            encrypted = Secrets(settings).encrypt(options.api_key)
             servers.edit_server(session, server.slug, api_key_encrypted=encrypted)
     return server.slug
 
@@ -155,12 +184,12 @@ def _stored_server(database: Database, slug: str | None) -> str:
     raise BadInput(f"Which server? Choose with --server: {', '.join(server.slug for server in stored_servers)}.")
 
 
-def _probe_patiently(runner: Runner, settings: Settings, url: str, request: RunRequest) -> ServerInfo:
+def _probe_patiently(runner: Runner, settings: Settings, url: str, options: ServerOptions) -> ServerInfo:
     """Probes a new server; while it loads its model, waits and says so. Raises ServerError."""
     started_at = time.monotonic()
     while True:
         try:
-            return runner.probe(url, request.api_key, request.engine)
+            return runner.probe(url, options.api_key, options.engine)
         except ServerError as problem:
             waited_s = time.monotonic() - started_at
             if problem.trouble is not ServerErrorKind.LOADING or waited_s > settings.loading_timeout_s:

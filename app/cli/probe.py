@@ -1,15 +1,36 @@
 """`roofmark probe`: which engine and models answer at a URL."""
 
+from typing import Annotated
+
+import typer
+
 from app import engines
-from app.cli.common import log_to_file, print_json, say
+from app.cli.output import Json, print_json, say
+from app.cli.startup import log_to_file
 from app.core.settings import Settings
 from app.core.units import format_bytes
 from app.engines.base import ServerInfo
 from app.measure.config_snapshot import server_info_json
 
+ApiKey = Annotated[
+    str | None, typer.Option("--api-key", envvar="ROOFMARK_API_KEY", show_envvar=True, help="The server's API key.")
+]
+EngineKey = Annotated[
+    str | None,
+    typer.Option("--engine", help=f"Engine, if detection gets it wrong: {', '.join(sorted(engines.titles()))}."),
+]
 
-def probe_server(url: str, engine: str | None, api_key: str | None, as_json: bool) -> None:
-    """Probes a URL and prints what answers. Raises RoofmarkError."""
+commands = typer.Typer()
+
+
+@commands.command("probe")
+def probe_server(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Base URL of the server.")],
+    engine: EngineKey = None,
+    api_key: ApiKey = None,
+    as_json: Json = False,
+) -> None:
+    """Show which engine and models answer at a URL."""
     settings = Settings()
     log_to_file(settings)
     with engines.open_client(url, api_key, settings) as client:

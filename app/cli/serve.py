@@ -2,10 +2,13 @@
 
 import socket
 from threading import Event
+from typing import Annotated
 
+import typer
 import uvicorn
 
-from app.cli.common import log_to_stderr, open_database, say
+from app.cli.output import say
+from app.cli.startup import log_to_stderr, open_database
 from app.core.errors import BadInput
 from app.core.settings import Settings
 from app.web import create_app
@@ -14,9 +17,18 @@ from app.web.security import check_listen
 GRACE_S = 2
 """How long a stopping server waits for open connections: event streams never end by themselves."""
 
+commands = typer.Typer()
 
-def serve_dashboard(host: str | None, port: int | None, allow_no_password: bool) -> None:
-    """Serves the dashboard; options outrank settings. Raises BadInput for a public address without a password."""
+
+@commands.command("serve")
+def serve_dashboard(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one.", min=0, max=65535)] = None,
+    allow_no_password: Annotated[
+        bool, typer.Option("--allow-no-password", help="Listen on a public address without a password.")
+    ] = False,
+) -> None:
+    """Show the dashboard."""
     options = {"host": host, "port": port, "allow_no_password": allow_no_password or None}
     settings = Settings(**{key: value for key, value in options.items() if value is not None})
     check_listen(settings)

@@ -3,31 +3,57 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
-from app.cli.common import log_to_file, open_database, print_json, say
+import typer
+from sqlmodel import Session
+
+from app.cli.output import Json, print_json, say
+from app.cli.startup import open_with_log
 from app.core.errors import BadInput
 from app.core.settings import Settings
 from app.db import shares
 from app.db.database import Database
-from app.share import Snapshot, links
+from app.results.compare.observations import resolve_run_id
+from app.share import Option, Snapshot, links
 from app.share.formats import to_markdown
 from app.share.page import render_file
 from app.web.forms import Fields
 from app.web.sharing import fields_of_address, fields_of_runs, is_address, share_preview
 
+commands = typer.Typer()
+shares_group = typer.Typer(name="shares", help="Manage shared links.", no_args_is_help=True)
+commands.add_typer(shares_group)
 
+
+@commands.command("share")
 def share_results(
-    targets: Sequence[str], title: str, include: Sequence[str], html: Path | None, as_markdown: bool
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="ID of a run, or: latest, previous, baseline; several are compared. Or the URL, in quotes, of a page "
+            "with a Share button.",
+        ),
+    ],
+    title: Annotated[str, typer.Option("--title", help="Title of the shared page.")] = "",
+    include: Annotated[
+        list[str] | None,
+        typer.Option("--include", help=f"Also make this public (repeatable): {', '.join(Option)}."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write one HTML file instead of a link.")
+    ] = None,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print Markdown for a forum instead of a link.")
+    ] = False,
 ) -> None:
-    """Writes a snapshot to `html`, prints it as Markdown, or, without both, publishes it and prints the link's path.
-
-    `targets` are run IDs or one page URL. Raises RoofmarkError.
-    """
+    """Share a snapshot of a result: as a link, an HTML file or Markdown."""
     settings = Settings()
-    database = _database(settings)
-    options = [("title", title), *(("include", name) for name in include)]
+    database = open_with_log(settings)
+    options = [("title", title), *(("include", name) for name in include or [])]
     with database.read() as session:
-        snapshot = share_preview(session, Fields([*_subject_fields(targets), *options])).snapshot
+        snapshot = share_preview(session, Fields([*_subject_fields(session, targets), *options])).snapshot
     if html is not None:
         _write(html, render_file(snapshot, datetime.now(UTC)))
     if as_markdown:
@@ -36,10 +62,11 @@ def share_results(
         say(_publish(database, settings, snapshot))
 
 
-def list_shares(as_json: bool) -> None:
-    """Prints the shared links, newest first."""
+@shares_group.command("list")
+def list_shares(as_json: Json = False) -> None:
+    """List shared links, including revoked ones."""
     settings = Settings()
-    with _database(settings).read() as session:
+    with open_with_log(settings).read() as session:
         listed_shares = shares.list_shares(session)
     if as_json:
         print_json({"shares": [_share_json(share, settings) for share in listed_shares]})
@@ -51,18 +78,21 @@ def list_shares(as_json: bool) -> None:
         say(f"{_path(settings, share.slug)}  {share.kind}, {state} · {share.title}")
 
 
-def revoke(link: str) -> None:
-    """Deletes a share; `link` is a URL, a path such as `/s/5f0c`, or only the part after `/s/`. Raises NotFound."""
+@shares_group.command("revoke")
+def revoke(link: Annotated[str, typer.Argument(metavar="LINK", help="The link, or its path.")]) -> None:
+    """Revoke a link: delete its page and its data for good."""
+    # a URL, a path such as `/s/5f0c`, or only the part after `/s/`
     slug = link.strip().rstrip("/").rpartition("/")[2]
-    with _database(Settings()).write() as session:
+    with open_with_log(Settings()).write() as session:
         shares.revoke(session, slug)
     say(f"Revoked {slug}: its page and its data are deleted.")
 
 
-def _subject_fields(targets: Sequence[str]) -> list[tuple[str, str]]:
-    """Returns the form fields for runs by their IDs, or for one page by its URL. Raises BadInput."""
+def _subject_fields(session: Session, targets: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns the form fields for runs by their names, or for one page by its URL. Raises BadInput, NotFound."""
     if not any(map(is_address, targets)):
-        return fields_of_runs(targets)
+        # a comparison resolves its names itself: there, `previous` is seen from the last run that has an ID
+        return fields_of_runs([resolve_run_id(session, targets[0])] if len(targets) == 1 else targets)
     if len(targets) > 1:
         raise BadInput("A page is shared alone: give one URL and no run IDs.")
     return fields_of_address(targets[0])
@@ -85,11 +115,6 @@ def _share_json(share: shares.ShareListing, settings: Settings) -> dict[str, str
         "created_at": share.created_at.isoformat(),
         "revoked_at": share.revoked_at.isoformat() if share.revoked_at else None,
     }
-
-
-def _database(settings: Settings) -> Database:
-    log_to_file(settings)
-    return open_database(settings)
 
 
 def _write(path: Path, text: str) -> None:

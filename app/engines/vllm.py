@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
 from app.core.errors import ServerError
 from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
@@ -58,8 +58,6 @@ _METRICS = MetricNames(
         "kv_cache_use": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
     },
 )
-# older versions take the field and ignore it
-_SALT_SINCE = (0, 9)
 
 
 def _chunk(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -95,7 +93,7 @@ class VLLM(PrometheusEngine):
     decode_intervals = "n-1"
     health_path = "/health"
     split_habit = SplitHabit.TENSOR_PARALLEL
-    owned_by = ("vllm",)
+    owned_by: ClassVar[tuple[str, ...]] = ("vllm",)
     slots_option = "`--max-num-seqs`"
     prompt_options = "`--max-num-batched-tokens`, `--enable-chunked-prefill`"
     dialect = Dialect(_chunk, _figures)
@@ -116,6 +114,9 @@ class VLLM(PrometheusEngine):
         )),
     )  # fmt: skip
     cache_switch = "cache_salt"
+    salt_since: ClassVar[tuple[int, ...]] = (0, 9)
+    """Older versions take the field and ignore it."""
+    metric_prefix: ClassVar[str] = "vllm:"
     fixed_length = True
     counts_in_events = True
 
@@ -124,14 +125,16 @@ class VLLM(PrometheusEngine):
         if version is None:
             return None
         metrics = prometheus.scrape(client)
-        # without statistics, or behind a proxy that hides them, the list of models still names vLLM as owner
-        if not any(name.startswith("vllm:") for name in metrics) and "vllm" not in owners(client):
+        # without statistics, or behind a proxy that hides them, the list of models still names the owner
+        if not any(name.startswith(self.metric_prefix) for name in metrics) and owners(client).isdisjoint(
+            self.owned_by
+        ):
             return None
         return self._server_info(
             list_models(client),
             version,
-            settings=_cache_settings(metrics),
-            capabilities={"cache_salt": release(version) >= _SALT_SINCE},
+            settings=_cache_settings(metrics, self.metric_prefix),
+            capabilities={"cache_salt": release(version) >= self.salt_since},
         )
 
     def prompt_tokens(self, client: ServerClient, request: CompletionRequest) -> int | None:
@@ -166,8 +169,8 @@ def _with_hidden_start(trace: Trace) -> tuple[Event, ...]:
     return tuple(event._replace(kind=Kind.HIDDEN) if event is role else event for event in trace.events)
 
 
-def _cache_settings(metrics: Mapping[str, float]) -> dict[str, Any]:
+def _cache_settings(metrics: Mapping[str, float], prefix: str) -> dict[str, Any]:
     """The type of the KV cache, where it is not the model's own."""
-    info = next((name for name in metrics if name.startswith("vllm:cache_config_info{")), "")
+    info = next((name for name in metrics if name.startswith(f"{prefix}cache_config_info{{")), "")
     match = re.search(r'[{,]cache_dtype="([^"]+)"', info)
     return {} if match is None or match[1] == "auto" else {"kv_type_k": match[1], "kv_type_v": match[1]}

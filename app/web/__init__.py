@@ -131,7 +131,6 @@ async def _lifespan(web: FastAPI) -> AsyncIterator[None]:
     database: Database = web.state.database
     await run_in_threadpool(migrate, database, files.MIGRATIONS)
     gc.freeze()  # imported modules live as long as the process
-    gc.enable()  # the command line switches it off while it imports
     # pages are served while the engines are still being loaded
     watching = asyncio.create_task(run_in_threadpool(lambda: web.state.runner().watch()))
     try:

@@ -63,6 +63,15 @@ def test_where_nobody_can_be_asked_deleting_needs_yes(database: Database, public
         stored(database, public_id)
 
 
+def test_a_word_names_the_run_to_change(database: Database, public_id: str) -> None:
+    assert roofmark("label", "latest", "add", "night").stdout == "night\n"
+    assert stored(database, public_id).labels == ["night"]
+    assert f"Run {public_id} is hidden." in roofmark("hide", "latest", "--reason", "The fans stood still.").stdout
+    assert roofmark("delete", "latest", "--yes").stdout == "Run seed000001 was deleted.\n"
+    with pytest.raises(NotFound):
+        roofmark("unhide", "latest")
+
+
 STEERING = "\x1b]0;title\x07\x1b[2J\x9b1m\r\b"
 """Retitles, clears and recolours a terminal, goes back to the start of the line."""
 

@@ -2,16 +2,20 @@
 
 import hashlib
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app import engines
+from app.cli import COMMANDS
 from app.core import files
 from app.db.migrate import revisions
-from tests.cli.processes import Roofmark, one_sentence
+from tests.cli.processes import ROOT, Roofmark, one_sentence
 from tests.ports import free_port
 from tests.replay import Script, case, case_rows, serve
 
@@ -209,6 +213,27 @@ def test_the_doctor_says_and_tries_who_is_notified(roofmark: Roofmark) -> None:
     assert gone.returncode == 1
     assert "!!  Notifications: The notification did not get through to JSON." in gone.stdout
     assert "secret-hook" not in "".join(result.stdout + result.stderr for result in (tried, gone))
+
+
+def test_the_list_of_commands_needs_none_of_them() -> None:
+    code = (
+        "import sys; from app import cli\n"
+        "sys.argv = ['roofmark', '--help']\n"
+        "try: cli.main()\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert all(entry.help in result.stdout for entry in COMMANDS.values() if not entry.is_hidden)
+    loaded = set(result.stderr.split())
+    assert not loaded & {f"app.cli.{entry.module}" for entry in COMMANDS.values()}
+    assert not loaded & {"sqlalchemy", "pydantic", "httpx"}
 
 
 def test_migrate_down_and_up(roofmark: Roofmark) -> None:

@@ -29,8 +29,8 @@ def pair(database: Database) -> tuple[str, str]:
 
 @pytest.fixture
 def roofmark(settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Compare:
-    monkeypatch.setattr("app.cli.common.Settings", lambda: settings)
-    monkeypatch.setattr("app.cli.common.log_to_file", lambda _: None)
+    monkeypatch.setattr("app.cli.runs.Settings", lambda: settings)
+    monkeypatch.setattr("app.cli.startup.log_to_file", lambda _: None)
 
     def call(
         *names: str,
@@ -41,7 +41,7 @@ def roofmark(settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     ) -> Any:
         code = 0
         try:
-            print_comparison(names, fail_on, keys, same_within, as_json)
+            print_comparison([*names], [*fail_on], [*keys], same_within, as_json)
         except typer.Exit as ended:
             code = ended.exit_code
         return code, capsys.readouterr().out
@@ -110,14 +110,18 @@ def test_a_verdict_that_there_is_not(roofmark: Compare, pair: tuple[str, str]) -
 def test_baselines_are_set_listed_and_cleared(
     settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch, pair: tuple[str, str]
 ) -> None:
-    monkeypatch.setattr("app.cli.common.Settings", lambda: settings)
-    monkeypatch.setattr("app.cli.common.log_to_file", lambda _: None)
+    monkeypatch.setattr("app.cli.runs.Settings", lambda: settings)
+    monkeypatch.setattr("app.cli.startup.log_to_file", lambda _: None)
     runner = CliRunner()
     assert "No baseline yet" in runner.invoke(app, ["baseline", "list"]).output
     assert "are compared with" in runner.invoke(app, ["baseline", "set", pair[0]]).output
+    assert f"are compared with {pair[1]}" in runner.invoke(app, ["baseline", "set", "latest"]).output
+    assert f"are compared with {pair[0]}" in runner.invoke(app, ["baseline", "set", "previous"]).output
     assert f"{pair[0]}  strix-halo · Qwen3-8B · triple" in runner.invoke(app, ["baseline", "list"]).output
     compared_with_it = runner.invoke(app, ["compare", "baseline", "latest", "--fail-on", "better"])
     assert compared_with_it.exit_code == 1
     change(database, pair[0], hidden_at=now())
     assert "triple · hidden, so nothing" in runner.invoke(app, ["baseline", "list"]).output
-    assert "is no longer a baseline" in runner.invoke(app, ["baseline", "clear", pair[0]]).output
+    change(database, pair[0], hidden_at=None)
+    cleared = runner.invoke(app, ["baseline", "clear", "baseline"]).output
+    assert cleared == f"Run {pair[0]} is no longer a baseline.\n"

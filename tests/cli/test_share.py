@@ -52,6 +52,16 @@ def test_a_link_is_printed_by_its_path(database: Database, run_id: str, monkeypa
     assert share.snapshot["prose"] == [{"title": "Note", "text": "Fans at 80 %"}]
 
 
+def test_a_run_is_named_by_a_word_too(database: Database, run_id: str) -> None:
+    assert roofmark("latest").exit_code == roofmark("seed000001").exit_code == 0
+    by_word, by_id = shares(database)
+    assert by_word.kind == "run"
+    assert by_word.snapshot == by_id.snapshot
+    assert roofmark("seed000000", "latest").exit_code == 0
+    assert shares(database)[-1].kind == "comparison"
+    assert "has no baseline" in str(roofmark("baseline").exception)
+
+
 def test_several_runs_are_compared(database: Database, run_id: str) -> None:
     result = roofmark(run_id, "seed000001")
     assert result.exit_code == 0

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from app.cli.show import print_runs
+from app.cli.runs import print_runs
 from app.cli.text import run_text
 from app.core.samples import Workload
 from app.core.settings import Settings
 from app.db import configs, runs
 from app.db.database import Database
-from app.results.run_filter import RunFilter
 from app.schemas.run_document import run_document
 from tests.seed import START, _setups, made_sample, seed
 from tests.web.notebook import add_run
@@ -65,8 +64,8 @@ def test_the_document_says_what_changed_and_what_was_before(database: Database, 
 def test_the_list_tells_configurations_apart_and_shows_notes(
     settings: Settings, database: Database, two: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr("app.cli.common.Settings", lambda: settings)
-    print_runs(RunFilter(), "queued", True, 1, 50, as_json=False)
+    monkeypatch.setattr("app.cli.runs.Settings", lambda: settings)
+    print_runs()
     lines = capsys.readouterr().out.splitlines()
     assert "Configuration" in lines[0]
     assert lines[0].endswith("Note")

@@ -71,7 +71,7 @@ def test_the_time_is_that_of_the_byte_that_completed_the_data() -> None:
         (60, b"\n"),
         (70, b"\n"),
     ]
-    assert frames(rows) == [Frame(20, b"{}"), Frame(40, b""), Frame(60, b"1")]
+    assert frames(rows) == [Frame(20, b"{}"), Frame(40, b"", comment=b"note"), Frame(60, b"1")]
 
 
 @given(st.lists(st.binary(max_size=60), max_size=12), st.sampled_from(End))

@@ -225,5 +225,5 @@ def test_a_command_that_reads_brings_earlier_runs_up_to_date_first(
         assert energies(session) == [(16.0, VERSION)]
     with database.write() as session:
         _as_of_an_older_version(session)
-    monkeypatch.setattr("app.cli.common.LONGEST_WAIT_S", -1.0)
+    monkeypatch.setattr("app.cli.runs.LONGEST_WAIT_S", -1.0)
     assert "`roofmark serve` recomputes them" in CliRunner().invoke(app, ["runs"]).stderr

@@ -18,13 +18,14 @@ _TOO_LONG = re.compile(
 )
 _UNKNOWN_MODEL = re.compile(
     r"model\b.{0,120}\b(not found|does not exist|doesn't exist|is not (available|loaded|supported|served)|not exist)"
-    r"|\bpinned to '|(unknown|invalid|no such|unsupported|could not find|cannot find|no)( a)? model\b|model_not_found",
+    r"|\bpinned to '|(unknown|invalid|no such|unsupported|could not find|cannot find|no)( a)? model\b|model_not_found"
+    r"|no instance found for model|with requested name is not found",
     re.IGNORECASE,
 )
 # statuses that refuse the request, not one of its fields
 _OTHER_REASONS = frozenset({401, 403, 404, 408, 409, 413, 429})
 # without these another length would be measured; the other fields only make answers steadier or more detailed
-_LENGTHS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens", "min_tokens"})
+_LENGTHS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens", "min_tokens", "min_new_tokens"})
 _UNWANTED = re.compile(
     r"un(known|recogni[sz]ed|supported|expected|wanted)|extra|forbidden|no such|deprecated|\binstead\b"
     r"|not (be )?(set|given|supported|permitted|allowed|implemented|recogni[sz]ed|accepted|available|known|present)"

@@ -1,8 +1,8 @@
 """Health, load and metrics of a server that exports Prometheus metrics; one table of names per engine."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
 
 from app.core.i18n import _
 from app.core.server_metrics import ServerMetric, Statistic, bucket_of
@@ -51,6 +51,18 @@ class MetricNames:
         yield from (name for parts in self.shares.values() for names in parts for name in names)
         histograms = (name.partition("{")[0] for names in self.seconds.values() for name in names)
         yield from (f"{name}_count" for name in histograms)
+
+    def renamed(self, old: str, new: str) -> "MetricNames":
+        """The same metrics of a fork that only changed the start of each name."""
+
+        def rename(value: Any) -> Any:
+            if isinstance(value, str):
+                return new + value.removeprefix(old) if value.startswith(old) else value
+            if isinstance(value, tuple):
+                return tuple(map(rename, value))
+            return {key: rename(item) for key, item in value.items()} if isinstance(value, Mapping) else value
+
+        return MetricNames(**{entry.name: rename(getattr(self, entry.name)) for entry in fields(self)})
 
 
 def by_difference(name: str) -> str:

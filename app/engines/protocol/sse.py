@@ -44,6 +44,7 @@ class Frame(NamedTuple):
     """Empty for a comment."""
     event: bytes = b""
     """The event's name, where the server gives one."""
+    comment: bytes = b""
 
 
 class End(Enum):
@@ -292,7 +293,7 @@ def frames(rows: Sequence[Row]) -> list[Frame]:
             if name == b"data":
                 lines.append((at_ns, value))
             elif name == b"":
-                events.append(Frame(at_ns, b""))
+                events.append(Frame(at_ns, b"", comment=value))
             elif name == b"event":
                 event = value
                 if event == b"error":  # an error even without data

@@ -33,6 +33,8 @@ class Dialect:
     """One JSON object of the stream as OpenAI would have sent it; errors stay as they are."""
     figures: Callable[[ReportedUsage], ServerFigures | None] = llamacpp_timings
     """The server's own counts and durations, from the objects in its chunks; None where it reports none."""
+    comment: Callable[[bytes], Mapping[str, Mapping[str, Any]]] = lambda _: {}
+    """The objects in a comment of the stream, each with the name under which `figures` gets it."""
     is_named: bool = False
     """Each chunk of an answer is known to have an `id` or a `model`: text without either is a gateway's own."""
 
@@ -157,6 +159,7 @@ class _Reader:
         if frame.event == b"error":
             self._add_error(frame.data.decode("utf-8", "replace"), at_ms)
         elif not frame.data:
+            self.objects.update(self.dialect.comment(frame.comment))
             self.events.append(Event(at_ms, Kind.COMMENT))
         elif frame.data == DONE:
             self.has_end = True

@@ -1,42 +1,17 @@
-"""What several commands need: output, the database, logs."""
+"""What a command does before its work: it sends the log somewhere and opens the database."""
 
 import logging
 import tempfile
-import time
+import traceback
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from unicodedata import category
 
-import typer
-
+from app.cli.output import say
 from app.core import files
-from app.core.errors import RoofmarkError, StorageError
+from app.core.errors import RoofmarkError
 from app.core.settings import Settings
 from app.db.database import Database
 from app.db.migrate import migrate
-
-if TYPE_CHECKING:
-    from app.measure.runner import Runner
-
-LONGEST_WAIT_S = 10.0
-"""A command that only reads spends at most this long on recomputing earlier runs."""
-
-
-def say(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Prints a text without control characters: names and notes come from servers and people."""
-    typer.echo(printable(text), err=err, nl=nl)
-
-
-def printable(text: str) -> str:
-    """Replaces control characters, which could move the cursor or recolour a terminal; line breaks and tabs stay.
-
-    >>> printable("Qwen\\x1b[2J\\n3")
-    'Qwen�[2J\\n3'
-    """
-    return "".join(
-        "\N{REPLACEMENT CHARACTER}" if category(letter) == "Cc" and letter not in "\n\t" else letter for letter in text
-    )
 
 
 def open_database(settings: Settings) -> Database:
@@ -47,32 +22,10 @@ def open_database(settings: Settings) -> Database:
     return database
 
 
-def open_runs() -> Database:
-    """Opens the database for a command about runs: ends runs whose worker died, and recomputes outdated numbers."""
-    from app.measure.runner import Runner
-
-    settings = Settings()
+def open_with_log(settings: Settings) -> Database:
+    """Opens the database as `open_database` does, with the log in the data folder."""
     log_to_file(settings)
-    database = open_database(settings)
-    try:
-        runner = Runner(database, settings)
-        runner.dispatch()
-        _bring_up_to_date(runner)
-    except StorageError as error:  # a database that cannot be written can still be read
-        say(f"roofmark: {error}", err=True)
-    return database
-
-
-def _bring_up_to_date(runner: "Runner") -> None:
-    """Recomputes outdated runs, the newest first, for `LONGEST_WAIT_S`; `roofmark serve` does the rest."""
-    ends_at = time.monotonic() + LONGEST_WAIT_S
-    while not runner.is_measuring() and runner.bring_up_to_date():
-        if time.monotonic() > ends_at:
-            say(
-                "Older runs still show numbers of an earlier version; `roofmark serve` recomputes them.",
-                err=True,
-            )
-            return
+    return open_database(settings)
 
 
 def log_to_file(settings: Settings) -> None:
@@ -104,8 +57,6 @@ def _set_up(settings: Settings, handler: logging.Handler) -> None:
 
 def log_crash() -> Path:
     """Writes the current traceback to a file and returns its path."""
-    import traceback
-
     try:
         folder = Settings().data_dir / "logs"
         folder.mkdir(parents=True, exist_ok=True)
@@ -115,10 +66,3 @@ def log_crash() -> Path:
     with path.open("a", encoding="utf-8") as file:
         file.write(traceback.format_exc() + "\n")
     return path
-
-
-def print_json(document: dict[str, Any] | list[dict[str, Any]]) -> None:
-    """Prints a document as UTF-8, whatever the encoding of the terminal. Raises ValueError for NaN and infinity."""
-    import json
-
-    typer.echo(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False).encode())
