@@ -9,7 +9,7 @@ from app.cli.output import Json, print_json, say
 from app.cli.startup import log_to_file
 from app.core.settings import Settings
 from app.core.units import format_bytes
-from app.engines.base import ServerInfo
+from app.engines.base import ModelInfo, ServerInfo
 from app.measure.config_snapshot import server_info_json
 
 ApiKey = Annotated[
@@ -50,6 +50,7 @@ def facts_text(base_url: str, facts: ServerInfo) -> str:
     for model in facts.models:
         details = [
             f"runs at {model.runs_on}, not here" if model.runs_on else None,
+            _engine_text(model),
             model.quantization or "quantization unknown",
             f"context {model.context_tokens:,} tokens" if model.context_tokens else None,
             format_bytes(model.size_bytes) if model.size_bytes else None,
@@ -58,3 +59,10 @@ def facts_text(base_url: str, facts: ServerInfo) -> str:
         lines.append(f"  {name} ({', '.join(filter(None, details))})")
     lines += [f"  {key}: {value}" for key, value in facts.settings.items() if value is not None]
     return "\n".join([*lines, *facts.notes, *(note for model in facts.models for note in model.notes)])
+
+
+def _engine_text(model: ModelInfo) -> str | None:
+    """The engine behind a gateway, with its version where it says one."""
+    if model.engine is None:
+        return None
+    return " ".join(filter(None, [engines.titles().get(model.engine, model.engine), model.engine_version]))

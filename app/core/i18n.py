@@ -17,15 +17,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, lru_cache, reduce
+from gettext import GNUTranslations, translation
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-if TYPE_CHECKING:
-    from gettext import GNUTranslations
+from markupsafe import Markup
 
+if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
 ENGLISH = "en"
 LANGUAGES = {ENGLISH: "English", "zh-Hant": "繁體中文"}
@@ -81,9 +81,7 @@ def _supported(name: str) -> str | None:
 
 
 @cache
-def _catalogue(tag: str) -> "GNUTranslations":
-    from gettext import translation  # with the first page in another language
-
+def _catalogue(tag: str) -> GNUTranslations:
     return translation(DOMAIN, CATALOGUES, [tag.replace("-", "_")])
 
 
@@ -130,7 +128,7 @@ class Text(str):
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> Any:
         """A field of the type `Text | str` keeps a Text; a plain str validates every Text to a str."""
-        from pydantic_core import core_schema  # with the first share
+        from pydantic_core import core_schema  # 15 ms and 4 MB, without which `roofmark --help` does
 
         return core_schema.is_instance_schema(cls)
 
@@ -326,10 +324,12 @@ def localized(value: Any) -> Any:
     """A tree of values and dataclasses with every Text in it in the language of today's reader."""
     if isinstance(value, Text):
         return _localized_text(value.id, {name: localized(param) for name, param in value.params.items()}, value.plural)
+    if value is None or isinstance(value, str | int | float):  # most of a tree: numbers of a chart, times of events
+        return value
     if isinstance(value, Mapping):
         return {name: localized(child) for name, child in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(localized(child) for child in value)
+        return type(value)(map(localized, value))
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{field.name: localized(getattr(value, field.name)) for field in fields(value)})
     return value
@@ -380,16 +380,14 @@ def install(environment: "Environment") -> None:
     environment.globals.update(language=language, languages=LANGUAGES, pause=separator)
 
 
-def _in_template(message: str, /, **values: Any) -> "Markup":
+def _in_template(message: str, /, **values: Any) -> Markup:
     """As Jinja's own `_()`, which looks for the catalogue in its context: a table asks hundreds of times."""
     markup = _as_markup(_language.get(), message)
     return markup % values if values else markup
 
 
 @lru_cache(maxsize=4096)
-def _as_markup(_tag: str, message: str) -> "Markup":
+def _as_markup(_tag: str, message: str) -> Markup:
     """In the language of the request, which `_tag` is. Without values, `%%` is a percent sign too."""
-    from markupsafe import Markup  # with the first page
-
     markup = Markup(gettext(message))  # noqa: S704  # a text of a template or a catalogue
     return markup if "%(" in message else markup % ()

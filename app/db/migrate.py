@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from sqlalchemy import inspect, text
 
 from app.core.errors import BadInput, StorageError
@@ -70,7 +71,7 @@ def revisions(scripts: Path) -> list[str]:
 
 def alembic_config(database: Database, scripts: Path) -> Any:
     """Alembic's Config for this database: a wheel carries no ini file, so everything is said here."""
-    from alembic.config import Config
+    from alembic.config import Config  # 80 ms and 9 MB, which only a database to be migrated needs
 
     config = Config()
     config.set_main_option("script_location", str(scripts).replace("%", "%%"))
@@ -79,7 +80,7 @@ def alembic_config(database: Database, scripts: Path) -> Any:
 
 
 def _run_alembic(database: Database, scripts: Path, target: str | None, *, down: bool, backup: Path | None) -> None:
-    from alembic import command
+    from alembic import command  # as above
 
     move = command.downgrade if down else command.upgrade
     try:
@@ -95,8 +96,6 @@ def _migration_lock(database: Database) -> Iterator[None]:
     if not database.is_sqlite:  # PostgreSQL: migrations/env.py takes an advisory lock in its own transaction
         yield
         return
-    from filelock import FileLock, Timeout  # only where there is something to migrate
-
     lock = FileLock(f"{database.url.database}.migrating", timeout=MIGRATION_TIMEOUT_S)
     try:
         lock.acquire()

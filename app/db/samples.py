@@ -9,8 +9,10 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
+from app import engines
 from app.core.samples import CacheDefeat, CountSource, Event, Kind, Sample, ServerFigures, Status, Trace, Workload
-from app.db.tables import SampleRow
+from app.db.tables import Config, Run, SampleRow
+from app.engines.base import Engine
 from app.metrics import refreshed_flags
 from app.metrics.drift import with_drift
 from app.metrics.overlap import with_prefill_overlaps
@@ -66,10 +68,14 @@ def samples_by_run(session: Session, run_ids: Collection[int]) -> dict[int, list
 
 
 def refresh_flags(session: Session, run_id: int) -> list[Sample]:
-    """Brings the stored flags of a run to today's rules; gives its samples with them."""
+    """Brings the stored flags of a run to today's rules, and the server's figures to what their `raw` means by today's
+    knowledge of its engine; gives its samples with them."""
+    engine = _engine_of(session, run_id)
     rows = session.exec(select(SampleRow).where(SampleRow.run_id == run_id).order_by(col(SampleRow.ordinal))).all()
     samples = []
     for row in rows:
+        if engine is not None:
+            _correct_figures(session, row, engine)
         stored = _sample(row)
         sample = replace(stored, flags=refreshed_flags(stored))
         if sample.flags != stored.flags:
@@ -77,6 +83,22 @@ def refresh_flags(session: Session, run_id: int) -> list[Sample]:
             session.add(row)
         samples.append(sample)
     return with_prefill_overlaps(samples)
+
+
+def _engine_of(session: Session, run_id: int) -> Engine | None:
+    query = select(Config.engine, Config.engine_version).join(Run, col(Run.config_id) == col(Config.id))
+    build = session.exec(query.where(col(Run.id) == run_id)).first()
+    return None if build is None else engines.of_build(*build)
+
+
+def _correct_figures(session: Session, row: SampleRow, engine: Engine) -> None:
+    stored = row.record["trace"].get("server")
+    if stored is None:
+        return
+    figures = ServerFigures(**_fields_of(ServerFigures, stored))
+    if (corrected := engine.corrected(figures)) != figures:
+        row.record = {**row.record, "trace": {**row.record["trace"], "server": asdict(corrected)}}
+        session.add(row)
 
 
 def _sample(row: SampleRow) -> Sample:

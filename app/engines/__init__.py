@@ -3,6 +3,7 @@
 An engine is a module of this package with an `ENGINE`; modules without one hold parts of an engine that has several.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,6 +20,8 @@ from app.engines.flags import COMMON, CommandLine, FlagTable, merge_tables, pars
 from app.engines.http import ServerClient
 from app.engines.identity import named_engines, read_identity
 from app.engines.openai import ENGINE as GENERIC
+
+log = logging.getLogger(__name__)
 
 # usual ports of servers that have no engine of their own here
 _MORE_PORTS = (8081, 8888)
@@ -66,6 +69,12 @@ def log_titles() -> list[str]:
 def get(key: str) -> Engine | None:
     """The engine with exactly this key; None for one that Roofmark does not have, as in an import."""
     return next((engine for engine in all() if engine.key == key), None)
+
+
+def of_build(key: str, version: str | None) -> Engine | None:
+    """The engine of a stored run: the one with this key, unless its version names another one."""
+    by_name = (engine for engine in all() if engine.build_name and (version or "").startswith(engine.build_name))
+    return next(by_name, None) or get(key)
 
 
 def find(name: str) -> Engine:
@@ -181,7 +190,7 @@ def _probe(client: ServerClient, candidates: Sequence[Engine], is_stated: bool) 
         by_shape = candidates if is_stated or not named else [engine for engine in candidates if engine is GENERIC]
         if (info := _detect(client, by_name, candidates[-1])) is not None:
             return info
-        if by_name and (info := _describe(client, by_name[0])) is not None:
+        if by_name and (info := _describe_named(client, by_name[-1])) is not None:
             return info
         if (info := _detect(client, by_shape, candidates[-1])) is not None:
             return info
@@ -192,7 +201,7 @@ def _probe(client: ServerClient, candidates: Sequence[Engine], is_stated: bool) 
 def _is_another(client: ServerClient, expected: Engine, named: Engine) -> ServerError:
     return ServerError(
         _(
-            "{url} says that it is {title}, not {expected}: choose that engine for the server.",
+            "{url} says that it is {title}, not {expected}: choose that engine in the server's form or with --engine.",
             url=client.base_url,
             title=named.title,
             expected=expected.title,
@@ -213,6 +222,16 @@ def _detect(client: ServerClient, engines: Sequence[Engine], last_resort: Engine
         if info is not None:
             return info
     return None
+
+
+def _describe_named(client: ServerClient, engine: Engine) -> ServerInfo | None:
+    """The description by an engine that the server names, of several with the same words the one that the others are
+    made after; None where a proxy hides the engine's own API, or refuses it."""
+    try:
+        return engine.describe(client)
+    except ServerError as problem:
+        log.info("%s does not describe itself as %s: %s", client.base_url, engine.title, problem)
+        return None
 
 
 def _describe(client: ServerClient, engine: Engine) -> ServerInfo | None:

@@ -13,6 +13,7 @@ class Aphrodite(VLLM):
     metric_names = VLLM.metric_names.renamed(VLLM.metric_prefix, metric_prefix)
     key = "aphrodite"
     title = "Aphrodite"
+    programs = ("aphrodite", "aphrodite-engine", "aphrodite.endpoints.openai.api_server")
     owned_by = ("aphrodite", "pygmalionai")
     default_ports = (2242,)
     imitates = ("koboldcpp",)

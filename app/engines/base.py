@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from app.core.samples import ServerFigures, Trace
 from app.core.server_metrics import ServerMetric
-from app.engines.flags import FlagTable
+from app.engines.flags import FlagTable, ModelArguments, model_arguments
 from app.engines.http import ServerClient
 from app.engines.protocol.models import file_stem
 
@@ -58,6 +58,10 @@ class ModelInfo:
     """The host of another operator that this server forwards requests for this model to."""
     notes: tuple[str, ...] = ()
     """Sentences about this model for the person who asked; a run shows those of its own model only."""
+    engine: str | None = None
+    """Key of the engine that runs the model, where the server is a gateway in front of it; None where unknown."""
+    engine_version: str | None = None
+    """Version of that engine."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,8 @@ class Counters:
     """Every other total that only grows."""
     raw: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
     """Everything the server reported, for `Engine.server_metrics`."""
+    counted_by: str | None = None
+    """Key of the engine behind a gateway that counted; None where it was the server itself."""
 
     def was_reset(self, before: "Counters") -> bool:
         """Whether the server restarted since `before`, so that nothing is known of the time in between."""
@@ -200,6 +206,8 @@ class Engine(ABC):
     """Names of headers that no other server sends with its list of models."""
     health_service: ClassVar[tuple[str, ...]] = ()
     """What its `/health` says as `service`."""
+    build_name: ClassVar[str] = ""
+    """What its version begins with where it answers as an engine that it imitates."""
     imitates: ClassVar[tuple[str, ...]] = ()
     """Keys of engines whose endpoints it has as well: where nothing names the engine, its own are looked for first."""
     has_costly_paths: ClassVar[bool] = False
@@ -222,6 +230,8 @@ class Engine(ABC):
     """The engine's options for how much prompt it processes in one step, as text; empty where there are none."""
     flags: ClassVar[FlagTable] = FlagTable()
     """Its command-line flags, as far as they decide a ceiling."""
+    programs: ClassVar[tuple[str, ...]] = ()
+    """Names of its program, its Python module and its container image: a command line with one of them runs it."""
     split_habit: ClassVar[SplitHabit] = SplitHabit.LAYERS
     caches_experts: ClassVar[bool] = False
     """The engine keeps the most used routed experts on GPUs: how many fit says little about speed."""
@@ -241,6 +251,10 @@ class Engine(ABC):
         if self.decode_intervals == "n-1" or decode_ms is None:
             return decode_ms
         return decode_ms * (output_tokens - 1) / output_tokens if output_tokens and output_tokens > 1 else None
+
+    def corrected(self, figures: ServerFigures) -> ServerFigures:
+        """Figures as any earlier version of Roofmark stored them, with what it got wrong made anew from their `raw`."""
+        return figures
 
     @abstractmethod
     def detect(self, client: ServerClient) -> ServerInfo | None:
@@ -270,6 +284,14 @@ class Engine(ABC):
         when to try again. Lets Cancelled pass, unless a part of the stream has come: then that is the trace, as of a
         lost connection.
         """
+
+    def answering(self, client: ServerClient) -> "Engine":
+        """The engine that answers the client's requests: a gateway has others behind it."""
+        return self
+
+    def read_arguments(self, arguments: Sequence[str]) -> ModelArguments:
+        """What the command line of its server says, from the first flag on."""
+        return model_arguments(arguments, self.flags)
 
     def prompt_tokens(self, client: ServerClient, request: CompletionRequest) -> int | None:
         """How many tokens the prompt of `request` has, by the server's own tokenizer; None where it offers none."""

@@ -7,14 +7,25 @@ named, since a ceiling may be wrong because of it.
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+from app.engines.protocol.models import quantization_in
 
 Value = str | int
 ALL_LAYERS = 999
 _OFF = frozenset({"0", "off", "false", "no", "disabled"})
 _DEFAULT_VALUES = ("auto", "-1", "0", "cuda", "rocm", "gpu")
 """Values that leave the choice to the engine, where a flag cannot read them."""
+_SECRET_NAMES = ("-key", "apikey", "-token", "-password", "-passwd", "-secret", "-auth", "-credentials")
+_WINDOWS_PATH = re.compile(r"(?:^|[\s\"'=])[A-Za-z]:\\")
+# keys of services by their first letters, a password in a URL, a header, and a variable with such a name
+_SECRET_VALUE = re.compile(
+    r"\b(hf|sk|gh[pousr]|github_pat|glpat|xox[a-z])[-_]\w{8}|://[^/@\s]*:[^/@\s]*@|\bBearer\s"
+    r"|(KEY|TOKEN|PASSWORD|PASSWD|SECRET|CREDENTIALS?)\s*=\s*\S",
+    re.IGNORECASE,
+)
 
 
 def read_int(text: str) -> int | None:
@@ -134,6 +145,68 @@ def parse_text(text: str, table: FlagTable) -> CommandLine:
     return parse_arguments(words, table)
 
 
+def split_command(text: str) -> list[str]:
+    r"""The words of a command as a configuration file holds it: lines that go on, and lines that are comments.
+
+    >>> split_command("llama-server -m a.gguf \\\n  # two slots\n  -np 2")
+    ['llama-server', '-m', 'a.gguf', '-np', '2']
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    command = " ".join(line.removesuffix("\\") for line in lines if not line.startswith("#"))
+    if _WINDOWS_PATH.search(command):  # where a backslash stands for itself
+        command = command.replace("\\", "\\\\")
+    try:
+        return shlex.split(command)
+    except ValueError:  # a quote that is never closed
+        return []
+
+
+def program_of(words: Sequence[str], programs: Collection[str], *, is_last: bool = False) -> int | None:
+    """Where a command names the first, or the last, of these programs: by its path, as a module or a container image.
+
+    >>> program_of("docker run -e A=b ghcr.io/ggml-org/llama.cpp:server-cuda -m x".split(), ["llama.cpp"])
+    4
+    >>> program_of(["/opt/llama-server-vulkan", "-m", "x"], ["llama-server"])
+    0
+    """
+    name = re.compile(rf"(?:{'|'.join(map(re.escape, programs))})(?:[-_:@]|\.exe|$)", re.IGNORECASE)
+    places = [place for place, word in enumerate(words) if name.match(re.split(r"[/\\]", word)[-1])]
+    return places[-1 if is_last else 0] if programs and places else None
+
+
+@dataclass(frozen=True)
+class ModelArguments:
+    """What the command line of a server says of the model that it runs."""
+
+    settings: Mapping[str, Any]
+    """By the keys of `app.core.config_settings`; flags without a key are in `flags`, in alphabetical order."""
+    context_tokens: int | None = None
+    """What one request may use."""
+    file_path: str | None = None
+    quantization: str | None = None
+    """By the name of the file or of the repository."""
+
+
+_MODEL_NAMES = frozenset(("-m", "--model", "--model-path", "--model_path", "--tokenizer", "--hf-repo", "-hf"))
+
+
+def model_arguments(arguments: Sequence[str], table: FlagTable) -> ModelArguments:
+    """The settings of a command line, by the flags of `table` and those that many engines have."""
+    command = parse_arguments(arguments, merge_tables([COMMON, table]))
+    settings: dict[str, Any] = dict(command.settings)
+    context = settings.pop("context", None)
+    flags = [flag for flag in command.unmapped if flag.split(" ")[0] not in _MODEL_NAMES]
+    if flags:
+        settings["flags"] = " ".join(flags)
+    model = next((values[0] for name, values in group_by_flag(arguments) if name in _MODEL_NAMES and values), "")
+    return ModelArguments(
+        settings=dict(sorted(settings.items())),
+        context_tokens=context,
+        file_path=model if model.startswith("/") else None,
+        quantization=quantization_in(re.split(r"[/\\]", model)[-1].removesuffix(".gguf")),
+    )
+
+
 def parse_arguments(arguments: Sequence[str], table: FlagTable) -> CommandLine:
     """The settings in a command line; words before the first flag are its program and subcommand.
 
@@ -144,6 +217,8 @@ def parse_arguments(arguments: Sequence[str], table: FlagTable) -> CommandLine:
     unmapped: dict[str, str] = {}
     for name, values in group_by_flag(arguments):
         plain = name if name in table.flags else name.replace("_", "-")
+        if any(_SECRET_VALUE.search(value) for value in values):
+            continue
         flag, text = table.flags.get(plain), " ".join([name, *values])
         if flag is None:
             if not any(alias in table.ignored or _is_secret(alias) for alias in (name, plain)):
@@ -170,7 +245,7 @@ def _set(settings: dict[str, Value], flag: Flag, value: Value | None, is_default
 
 
 def _is_secret(name: str) -> bool:
-    return name == "-hft" or name.removesuffix("-file").endswith(("-key", "-token", "-password", "-secret"))
+    return name == "-hft" or name.removesuffix("-file").endswith(_SECRET_NAMES)
 
 
 def group_by_flag(arguments: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

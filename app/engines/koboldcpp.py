@@ -35,6 +35,7 @@ PERF = "/api/extra/perf"
 class KoboldCpp(OpenAI):
     key = "koboldcpp"
     title = "KoboldCpp"
+    programs = ("koboldcpp", "koboldcpp.py")
     default_ports = (5001,)
     decode_intervals = "n-1"
     owned_by = ("koboldcpp",)

@@ -13,13 +13,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from app.core.errors import ServerError, ServerErrorKind
 from app.core.i18n import _
 from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigures, Trace
 from app.engines.base import CompletionRequest, Health, LoggedModelLoad, LoggedRequest, ModelInfo, ServerInfo
+from app.engines.flags import ModelArguments
 from app.engines.http import Answer, ServerClient
 from app.engines.llamacpp_args import FLAGS, read_arguments
 from app.engines.llamacpp_log import read_loads, read_requests
@@ -27,6 +28,7 @@ from app.engines.openai import list_models
 from app.engines.protocol.answers import busy_health, count, health_of, mapping, object_at, string
 from app.engines.protocol.models import file_stem, quantization_in, shown_name
 from app.engines.protocol.prometheus_engine import MetricNames, PrometheusEngine
+from app.engines.protocol.trace_builder import Dialect
 
 _METRICS = MetricNames(
     prompt_tokens=("llamacpp:prompt_tokens_total",),
@@ -56,16 +58,19 @@ class LlamaCpp(PrometheusEngine):
     default_ports = (8080,)
     owned_by = ("llamacpp",)
     server_header = ("llama.cpp",)
+    health_path = "/health"
     slots_option = "`--parallel`"
     prompt_options = "`--batch-size`, `--ubatch-size`"
     cache_switch = "cache_prompt"
     has_llama_bench = True
     flags = FLAGS
+    dialect = Dialect(is_named=True)
+    programs: ClassVar[tuple[str, ...]] = ("llama-server", "llama.cpp")
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/props")
         if answer.status >= 300:
-            if not _is_llamacpp(answer):
+            if not self._is_own(answer):
                 return None
             problem = answer.problem()
             if problem.trouble is ServerErrorKind.LOADING:
@@ -78,11 +83,19 @@ class LlamaCpp(PrometheusEngine):
             props = answer.json()
         except ServerError:  # no JSON: another server
             return None
-        if not isinstance(props, dict) or not (_is_llamacpp(answer) or {"build_info", "model_path"} <= props.keys()):
+        if not isinstance(props, dict) or not (self._is_own(answer) or self._has_shape(props)):
             return None
         if props.get("role") == "router":
             return self._describe_router(client, props)
         return self._describe_by(props, list_models(client))
+
+    def _is_own(self, answer: Answer) -> bool:
+        """Whether the answer's header names the engine."""
+        return answer.headers.get("server", "").lower().startswith(self.server_header)
+
+    def _has_shape(self, props: Mapping[str, Any]) -> bool:
+        """Whether `/props` is the engine's, where its header is hidden."""
+        return props.keys() >= {"build_info", "model_path"}
 
     def describe(self, client: ServerClient) -> ServerInfo:
         return self._describe_by({}, list_models(client))
@@ -119,7 +132,8 @@ class LlamaCpp(PrometheusEngine):
         )
 
     def health(self, client: ServerClient) -> Health:
-        health = health_of(client.get("/health"))
+        assert self.health_path is not None
+        health = health_of(client.get(self.health_path))
         if not health.ready:
             return health
         try:
@@ -127,7 +141,7 @@ class LlamaCpp(PrometheusEngine):
         except ServerError as problem:
             if problem.trouble is not ServerErrorKind.TIMEOUT:
                 raise
-            # unlike /health, /slots answers only between two steps, and a step of a long prompt may take minutes
+            # unlike its health, /slots answers only between two steps, and a step of a long prompt may take minutes
             return Health(ready=True, detail=_("The server is working on a long prompt."), busy=True)
 
     def prompt_tokens(self, client: ServerClient, request: CompletionRequest) -> int | None:
@@ -139,6 +153,9 @@ class LlamaCpp(PrometheusEngine):
             return len(client.post_json("/tokenize", body)["tokens"])
         except (ServerError, KeyError, TypeError):  # a build without it: unknown
             return None
+
+    def read_arguments(self, arguments: Sequence[str]) -> ModelArguments:
+        return read_arguments(arguments)
 
     def read_log(self, text: str) -> Sequence[LoggedRequest]:
         return read_requests(text)
@@ -193,10 +210,6 @@ def _with_hidden_tokens(trace: Trace) -> tuple[Event, ...]:
     return tuple(events)
 
 
-def _is_llamacpp(answer: Answer) -> bool:
-    return answer.headers.get("server", "").lower().startswith("llama.cpp")
-
-
 def _model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], context: int | None) -> ModelInfo:
     meta = mapping(entry.get("meta"))
     path = string(props.get("model_path"))
@@ -247,7 +260,7 @@ def _routed_model(identifier: str, entry: Mapping[str, Any], props: Mapping[str,
 
 
 def _busy_slots(answer: Answer) -> int | None:
-    """How many slots are working; None where /slots is off."""
+    """How many slots are working, by `is_processing` or by a `state` that is 0 for idle; None where /slots is off."""
     if answer.status != 200:
         return None
     try:
@@ -256,4 +269,4 @@ def _busy_slots(answer: Answer) -> int | None:
         return None
     if not isinstance(slots, list):
         return None
-    return sum(isinstance(slot, dict) and bool(slot.get("is_processing")) for slot in slots)
+    return sum(isinstance(slot, dict) and bool(slot.get("is_processing", slot.get("state"))) for slot in slots)

@@ -1,7 +1,6 @@
 """The command line of a `llama-server`: its flags, and what its router reports for each of its models."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from app.engines.flags import (
@@ -9,6 +8,7 @@ from app.engines.flags import (
     COMMON,
     Flag,
     FlagTable,
+    ModelArguments,
     flags_named,
     group_by_flag,
     merge_tables,
@@ -78,17 +78,6 @@ _MODEL_FLAGS = {
 _UNIFIED_CACHE = {"-kvu": True, "--kv-unified": True, "-no-kvu": False, "--no-kv-unified": False}
 """Flags that share one KV cache among all slots, or divide it."""
 _TABLE = merge_tables([COMMON, FLAGS])
-
-
-@dataclass(frozen=True)
-class ModelArguments:
-    settings: Mapping[str, Any]
-    """By the keys of `app.core.config_settings`; flags without a key are in `flags`, in alphabetical order."""
-    context_tokens: int | None = None
-    """What one request may use."""
-    file_path: str | None = None
-    quantization: str | None = None
-    """By the name of the file or of the repository."""
 
 
 def read_arguments(arguments: Sequence[Any]) -> ModelArguments:

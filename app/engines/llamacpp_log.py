@@ -19,12 +19,14 @@ _DRAFTS = re.compile(rf"draft acceptance(?: rate)?\s*=\s*{NUMBER} \(\s*(\d+) acc
 _ID = re.compile(r"\bid\s+(\d+) \| task (\d+)|\bid_slot=(\d+) id_task=(\d+)")
 _HEADER = re.compile(r"print_timing")
 _BEGIN = re.compile(r"launch_slot_|processing task")
-_END = re.compile(r"\brelease\b|stop processing")
+_END = re.compile(r"\breleased?\b|stop processing")
 
 _MODEL = re.compile(r"loaded meta data with .* tensors from (.+?)(?: \(version [^()]*(?:\([^()]*\))?\))?\s*$")
 _OFFLOADED = re.compile(r"offloaded (\d+)/(\d+) layers to GPU")
 _BUFFER = re.compile(r"(\S+)\s+(model|KV) buffer size\s*=\s*(\d+(?:[.,]\d+)?) MiB")
-_OVERRIDDEN = re.compile(r"tensor blk\.(\d+)\.ffn_\w*exps\S* \(.*?\) buffer type overridden to (\S+)")
+# ik_llama.cpp and old builds do not say what is in a buffer of weights
+_WEIGHTS = re.compile(r"llm_load_tensors:\s+(\S+) buffer size\s*=\s*(\d+(?:[.,]\d+)?) MiB")
+_OVERRIDDEN = re.compile(r"[Tt]ensor blk\.(\d+)\.ffn_\w*exps\S* \(.*?\) buffer type overridden to (\S+)")
 
 
 def read_requests(text: str) -> Sequence[LoggedRequest]:
@@ -118,6 +120,8 @@ def read_loads(text: str) -> Sequence[LoggedModelLoad]:
         elif match := _BUFFER.search(line):
             sizes = loads[-1].model_mib if match[2] == "model" else loads[-1].kv_mib
             sizes[match[1]] = float(match[3].replace(",", "."))
+        elif match := _WEIGHTS.search(line):
+            loads[-1].model_mib[match[1]] = float(match[2].replace(",", "."))
     return [load.freeze() for load in loads if not load.is_empty]
 
 

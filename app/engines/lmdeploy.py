@@ -54,6 +54,7 @@ class LMDeploy(PrometheusEngine):
     metric_names = _METRICS
     key = "lmdeploy"
     title = "LMDeploy"
+    programs = ("lmdeploy",)
     owned_by = ("lmdeploy",)
     default_ports = (23333,)
     health_path = "/health"

@@ -71,6 +71,7 @@ class LMStudio(OpenAI):
     key = "lmstudio"
     title = "LM Studio"
     default_ports = (1234,)
+    owned_by = ("organization_owner",)
     decode_intervals = "n-1"
     slots_option = "`Max Concurrent Predictions`"
     prompt_options = "`Evaluation Batch Size`"

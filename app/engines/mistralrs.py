@@ -84,6 +84,7 @@ class MistralRs(PrometheusEngine):
     metric_names = _METRICS
     key = "mistralrs"
     title = "mistral.rs"
+    programs = ("mistralrs", "mistralrs-server", "mistral.rs")
     default_ports = (1234,)
     health_path = "/health"
     slots_option = "`--max-seqs`"

@@ -51,6 +51,7 @@ class MLCLLM(PrometheusEngine):
     metric_names = _METRICS
     key = "mlc-llm"
     title = "MLC-LLM"
+    programs = ("mlc_llm", "mlc-llm")
     owned_by = (_OWNER,)
     default_ports = (8000,)
     slots_option = "`max_num_sequence` in `--overrides`"

@@ -16,6 +16,7 @@ STARTED_WITH = "default_model"
 class MLXLM(OpenAI):
     key = "mlx-lm"
     title = "MLX-LM"
+    programs = ("mlx_lm.server", "mlx_lm")
     default_ports = (8080,)
     health_path = "/health"
     slots_option = "`--decode-concurrency`"

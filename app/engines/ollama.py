@@ -115,6 +115,8 @@ class Ollama(ChatEngine):
     key = "ollama"
     title = "Ollama"
     default_ports = (11434,)
+    # the namespace of its own models; with others among them the owners differ, and its root page tells
+    owned_by = ("library",)
     health_path = "/api/version"
     split_habit = SplitHabit.LAYERS_IF_NEEDED
     slots_option = "`OLLAMA_NUM_PARALLEL`"

@@ -25,6 +25,7 @@ class OVMS(PrometheusEngine):
     metric_names = _METRICS
     key = "ovms"
     title = "OpenVINO Model Server"
+    programs = ("ovms", "model_server")
     owned_by = ("OVMS",)
     default_ports = (8000,)
     api_roots = (_PREFIX,)

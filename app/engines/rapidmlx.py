@@ -67,6 +67,7 @@ class RapidMLX(PrometheusEngine):
     metric_names = _METRICS
     key = "rapid-mlx"
     title = "Rapid-MLX"
+    programs = ("rapid-mlx", "rapid_mlx")
     owned_by = ("rapid-mlx",)
     default_ports = (8000,)
     health_path = "/health/ready"

@@ -99,6 +99,7 @@ class SGLang(PrometheusEngine):
     metric_names = _METRICS
     key = "sglang"
     title = "SGLang"
+    programs = ("sglang", "sglang.launch_server")
     has_costly_paths = True
     default_ports = (30000,)
     split_habit = SplitHabit.TENSOR_PARALLEL

@@ -19,7 +19,16 @@ from app.core.errors import ServerError
 from app.core.i18n import N_, _
 from app.core.samples import ServerFigures, Status, Trace
 from app.core.server_metrics import ServerMetric
-from app.engines.base import DIFFERING, CompletionRequest, Counters, Health, LoggedRequest, ModelInfo, ServerInfo
+from app.engines.base import (
+    DIFFERING,
+    FROM_LOG,
+    CompletionRequest,
+    Counters,
+    Health,
+    LoggedRequest,
+    ModelInfo,
+    ServerInfo,
+)
 from app.engines.http import ServerClient
 from app.engines.openai import OpenAI, list_models
 from app.engines.protocol import prometheus
@@ -80,6 +89,7 @@ class Strata(OpenAI):
     default_ports = (8080,)
     caches_experts = True
     health_service = ("strata",)
+    build_name = "Strata"
     imitates = ("llama.cpp",)
     batches = False
     fixed_length = False
@@ -89,7 +99,7 @@ class Strata(OpenAI):
     def detect(self, client: ServerClient) -> ServerInfo | None:
         health = object_in(client.get("/health"))
         is_itself = health.get("service") == "strata" or health.keys() >= _HEALTH_KEYS
-        if not is_itself and not is_strata_build(object_at(client, "/props").get("build_info")):
+        if not is_itself and not _build(object_at(client, "/props")).startswith(self.build_name):
             return None
         return self._describe_by(client, health)
 
@@ -105,7 +115,7 @@ class Strata(OpenAI):
         kv_type, slots = string(engine.get("kv")), count(props.get("total_slots")) or None
         settings = {"kv_type_k": kv_type, "kv_type_v": kv_type, "parallel": slots}
         is_loaded = health.get("loaded") if isinstance(health.get("loaded"), bool) else None
-        version = string(engine.get("version")) or (string(props.get("build_info")) or "").removeprefix("Strata ")
+        version = string(engine.get("version")) or _build(props).removeprefix(self.build_name).strip()
         info = self._server_info(
             listed,
             version or None,
@@ -113,7 +123,7 @@ class Strata(OpenAI):
             settings={key: value for key, value in settings.items() if value is not None},
         )
         models = tuple(_with_file(model, string(props.get("model_path")), is_loaded) for model in info.models)
-        return replace(info, models=models, notes=(_(_UNLOADED),) if is_loaded is False else info.notes)
+        return replace(info, models=models)
 
     def health(self, client: ServerClient) -> Health:
         answer = client.get("/health")
@@ -137,7 +147,7 @@ class Strata(OpenAI):
         totals = _numbers(mapping(document.get("totals")))
         if "requests" not in totals:
             return None
-        totals.pop("since", None)
+        since = totals.pop("since", None)
         prompt, reused = totals.get("prompt_tokens"), totals.get("reused")
         tiers = {
             f"record {record.get('time')} {name}": value
@@ -151,6 +161,7 @@ class Strata(OpenAI):
             cached_prompt_tokens=reused,
             output_tokens=totals.get("output_tokens"),
             requests=totals["requests"],
+            since=since,
             totals=totals,
             # an older version sends the same JSON, in which there are no samples
             raw={**tiers, **hardware, **prometheus.scrape(client, _HISTOGRAMS)},
@@ -169,10 +180,28 @@ class Strata(OpenAI):
             *_hardware(after.raw),
         ]
 
+    def corrected(self, figures: ServerFigures) -> ServerFigures:
+        """Earlier versions took its hit rate for percent, and its clock of n tokens for one of n - 1."""
+        raw = figures.raw
+        from_log = raw.get(FROM_LOG, ())
+        timed = _figures(ReportedUsage({"timings": raw}))
+        if timed is None or not timed.decode_ms:
+            decode_ms = self._recorded_figures(raw, figures.output_tokens).decode_ms
+        else:
+            decode_ms = self.decode_span_ms(timed.decode_ms, timed.output_tokens)
+        hit_share = self._recorded_figures(raw, figures.output_tokens).expert_hit_share
+        return replace(
+            figures,
+            decode_ms=figures.decode_ms if "decode_ms" in from_log or decode_ms is None else decode_ms,
+            expert_hit_share=(
+                figures.expert_hit_share if "expert_hit_share" in from_log or hit_share is None else hit_share
+            ),
+        )
+
     def stream_completion(self, client: ServerClient, request: CompletionRequest) -> Trace:
         before = _records(client)
         trace = super().stream_completion(client, request)
-        record = _own_record(before, _records(client), trace.prompt_tokens) if trace.status is Status.OK else None
+        record = _own_record(before, _records(client), trace) if trace.status is Status.OK else None
         return trace if record is None else self._with_record(trace, record)
 
     def _with_record(self, trace: Trace, record: Mapping[str, Any]) -> Trace:
@@ -220,9 +249,9 @@ class Strata(OpenAI):
 ENGINE = Strata()
 
 
-def is_strata_build(build_info: Any) -> bool:
-    """Whether `/props` is that of a Strata, which has llama.cpp's otherwise."""
-    return isinstance(build_info, str) and build_info.startswith("Strata")
+def _build(props: Mapping[str, Any]) -> str:
+    """Its version, in a document that is llama.cpp's otherwise."""
+    return string(props.get("build_info")) or ""
 
 
 def _with_file(model: ModelInfo, path: str | None, is_loaded: bool | None) -> ModelInfo:
@@ -259,12 +288,22 @@ def _records(client: ServerClient) -> Sequence[Mapping[str, Any]]:
 
 
 def _own_record(
-    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], prompt_tokens: int | None
+    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]], trace: Trace
 ) -> Mapping[str, Any] | None:
-    """The one new record of a request of this length; None where there are several."""
+    """The one new record of a request of this length, and where the stream has them with these times; None where there
+    are several."""
     new = [record for record in after if record not in before]
-    matching = [record for record in new if prompt_tokens in (None, count(record.get("prompt_tokens")))]
+    matching = [record for record in new if trace.prompt_tokens in (None, count(record.get("prompt_tokens")))]
+    if len(matching) > 1 and trace.server is not None:
+        times = _tenths(trace.server.raw, "prompt_ms", "predicted_ms")
+        matching = [record for record in matching if _tenths(record, "prompt_ms", "decode_ms") == times]
     return matching[0] if len(matching) == 1 else None
+
+
+def _tenths(values: Mapping[str, Any], *names: str) -> list[float | None]:
+    """Times as the stream has them, which is rounded."""
+    times = (number(values.get(name)) for name in names)
+    return [None if ms is None else round(ms, 1) for ms in times]
 
 
 def _totals(growth: Mapping[str, float]) -> Iterator[ServerMetric]:

@@ -69,6 +69,7 @@ def _queue_ms(usage: Mapping[str, Any]) -> float | None:
 class TabbyAPI(OpenAI):
     key = "tabbyapi"
     title = "TabbyAPI"
+    programs = ("tabbyapi",)
     default_ports = (5000,)
     decode_intervals = "n-1"
     health_path = "/health"

@@ -33,6 +33,7 @@ class TGI(PrometheusEngine):
     metric_names = _METRICS
     key = "tgi"
     title = "TGI"
+    programs = ("text-generation-launcher", "text-generation-inference")
     has_costly_paths = True
     default_ports = (3000,)
     health_path = "/info"

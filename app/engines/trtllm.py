@@ -77,6 +77,7 @@ class TensorRTLLM(PrometheusEngine):
     metric_names = _METRICS
     key = "trtllm"
     title = "TensorRT-LLM"
+    programs = ("trtllm-serve",)
     has_costly_paths = True
     default_ports = (8000,)
     health_path = "/health"

@@ -89,6 +89,7 @@ class VLLM(PrometheusEngine):
     metric_names = _METRICS
     key = "vllm"
     title = "vLLM"
+    programs = ("vllm", "vllm-openai", "vllm.entrypoints.openai.api_server")
     default_ports = (8000,)
     decode_intervals = "n-1"
     health_path = "/health"
@@ -96,7 +97,7 @@ class VLLM(PrometheusEngine):
     owned_by: ClassVar[tuple[str, ...]] = ("vllm",)
     slots_option = "`--max-num-seqs`"
     prompt_options = "`--max-num-batched-tokens`, `--enable-chunked-prefill`"
-    dialect = Dialect(_chunk, _figures)
+    dialect = Dialect(_chunk, _figures, is_named=True)
     flags = FlagTable(
         flags={
             **TENSOR_PARALLEL_FLAGS,

@@ -34,6 +34,7 @@ _TOTALS = {
 class VLLMMLX(OpenAI):
     key = "vllm-mlx"
     title = "vllm-mlx"
+    programs = ("vllm-mlx", "vllm_mlx")
     owned_by = ("vllm-mlx", "vllm-mlx-embedding", "vllm-mlx-reranker")
     default_ports = (8000,)
     slots_option = "`--max-num-seqs`"

@@ -12,15 +12,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import psutil
+
+from app.core.arrays import Floats32, np
 from app.core.errors import Conflict
 from app.core.i18n import _
 from app.core.units import format_bytes, format_number
 from app.hardware.host import available_ram_bytes, logical_cores, physical_cores
-
-if TYPE_CHECKING:
-    import numpy as np
 
 MIB = 1 << 20
 DEFAULT_BUFFER_BYTES = 1024 * MIB
@@ -202,7 +202,7 @@ def remarks(result: BandwidthResult) -> list[str]:
 
 
 def limit_blas_to_one_thread() -> None:
-    """Limits numpy's BLAS to one thread. Must be called before numpy is imported: the library reads this once."""
+    """Limits numpy's BLAS to one thread. Must be called before numpy is first used: the library reads this once."""
     for library in _BLAS:
         os.environ[f"{library}_NUM_THREADS"] = "1"
     os.environ["VECLIB_MAXIMUM_THREADS"] = "1"
@@ -210,16 +210,12 @@ def limit_blas_to_one_thread() -> None:
 
 def _busy_share(seconds: float) -> float:
     """Of all cores; what the host of a virtual machine takes away counts too."""
-    import psutil  # here for start-up time: app.db imports this module for `BandwidthResult` only
-
     times = psutil.cpu_times_percent(interval=seconds)
     return min(1.0, max(0.0, (100 - times.idle - getattr(times, "iowait", 0.0)) / 100))
 
 
-def _filled_matrix(buffer_bytes: int, threads: int) -> "np.ndarray[Any, np.dtype[np.float32]]":
+def _filled_matrix(buffer_bytes: int, threads: int) -> Floats32:
     """Rows of COLUMNS float32, first written by as many threads as will read: memory lies near who writes it first."""
-    import numpy as np
-
     rows = max(2 * threads, buffer_bytes // (4 * COLUMNS))
     matrix = np.empty((rows, COLUMNS), dtype=np.float32)
     _in_threads([partial(part.fill, 1.0) for part in np.array_split(matrix, threads)])
@@ -232,8 +228,6 @@ def _sweep_step(matrix: Any, threads: int, sample_s: float) -> SweepStep:
 
 
 def _readers(matrix: Any, threads: int) -> list["_ReaderThread"]:
-    import numpy as np
-
     return [_ReaderThread(part) for part in np.array_split(matrix, threads)]
 
 
@@ -254,8 +248,6 @@ class _ReaderThread:
     """One thread's share of the matrix, read on and on from where it stopped."""
 
     def __init__(self, rows: Any) -> None:
-        import numpy as np
-
         self._chunks = [rows[first : first + CHUNK_ROWS] for first in range(0, len(rows), CHUNK_ROWS)]
         self._vector = np.ones(COLUMNS, dtype=np.float32)
         self._results = [np.empty(len(chunk), dtype=np.float32) for chunk in self._chunks]
@@ -263,8 +255,6 @@ class _ReaderThread:
 
     def read(self, seconds: float) -> float:
         """Reads for that time; returns bytes per second."""
-        import numpy as np
-
         bytes_read, started_s = 0, time.perf_counter()
         while True:
             index = self._next

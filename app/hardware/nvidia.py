@@ -26,7 +26,7 @@ def read_gpus() -> Sequence[Accelerator]:
 def load_nvml() -> Any:
     """The module pynvml, not yet initialised. Raises ToolUnavailable."""
     try:
-        import pynvml
+        import pynvml  # of an extra
     except ImportError as error:
         raise ToolUnavailable(_("nvidia-ml-py is not installed (pip install 'roofmark[nvidia]')")) from error
     return pynvml

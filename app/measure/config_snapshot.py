@@ -127,7 +127,11 @@ def server_info_json(info: ServerInfo) -> dict[str, Any]:
 
 
 def build_snapshot(server: Server, info: ServerInfo, model: ModelInfo | None) -> Snapshot:
-    """The configuration of a run: what the server reports outranks what a person stated."""
+    """The configuration of a run: what the server reports outranks what a person stated.
+
+    Behind a gateway it is one of the engine that runs the model, with the gateway among its settings.
+    """
+    engine, engine_version = info.engine, info.engine_version
     all_stated = servers.stated_settings(server, model.id if model else None)
     stated = {key: value for key, value in all_stated.items() if key not in OVERRIDES}
     reported: dict[str, Any] = dict(info.settings)
@@ -140,13 +144,17 @@ def build_snapshot(server: Server, info: ServerInfo, model: ModelInfo | None) ->
             "model_bytes": model.size_bytes,
             "runs_on": model.runs_on,
         }
+        if model.engine is not None:
+            gateway = engines.find(info.engine).title
+            reported["gateway"] = " ".join(filter(None, [gateway, info.engine_version]))
+            engine, engine_version = model.engine, model.engine_version
     reported = {key: value for key, value in reported.items() if value is not None}
     if (context := context_tokens(info, model)) is not None:
         reported["context"] = context
     quantization = (model.quantization if model else None) or all_stated.get("quantization")
     return Snapshot(
-        engine=info.engine,
-        engine_version=info.engine_version or all_stated.get("engine_version"),
+        engine=engine,
+        engine_version=engine_version or all_stated.get("engine_version"),
         model=model.name if model else "unnamed model",
         quantization=str(quantization) if quantization else None,
         settings=dict(sorted({**stated, **reported}.items())),
@@ -311,7 +319,8 @@ class ConfigFreezer:
         server = self._active.server
         record, doubts = model_geometry(server, self._model, self._document)
         geometry = Geometry.from_json(record[FULL_GEOMETRY]) if FULL_GEOMETRY in record else None
-        logged = settings_from_log(server.log_path, self._engine, self._model, self._stated(), geometry)
+        engine = self._engine.answering(self._client)
+        logged = settings_from_log(server.log_path, engine, self._model, self._stated(), geometry)
         info = replace(self._info, settings={**logged, **self._info.settings})
         return build_snapshot(server, info, self._model), record, doubts
 
@@ -331,4 +340,5 @@ class ConfigFreezer:
         self._info, asked = info, self._info.context_tokens
         context = model.context_tokens or (asked if self._engine.context_per_request else None)
         self._model = replace(model, runs_on=self._model.runs_on, context_tokens=context)
+        self._client.backend = model.engine
         self._active.write(lambda session: servers.remember(session, server_id, facts=server_info_json(info)))

@@ -127,8 +127,10 @@ def _plan(
     document = _model_document(engine, client, model)
     if model is not None and (host := model.runs_on or engine.runs_on(document or {})):
         model, active.is_local = replace(model, runs_on=host), False
-    if model is not None and model.is_loaded is not None:
-        client.model = model.id
+    if model is not None:
+        client.backend = model.engine
+        if model.is_loaded is not None:
+            client.model = model.id
     _remember_settings(active, model.id if model is not None and len(info.models) > 1 else None)
     fitting, requested = context_tokens(info, model), None
     if engine.context_per_request:
@@ -217,7 +219,7 @@ def _play(active: ActiveRun, job: Job, prepared: Prepared, freezer: ConfigFreeze
     with (
         watch_sensors(active.is_local, active.settings) as active.sensors,
         watch_server_load(job.engine, job.client, api_key, active.settings) as active.server_load,
-        open_server_log(active.server.log_path, job.engine) as (server_log, log_problem),
+        open_server_log(active.server.log_path, job.engine.answering(job.client)) as (server_log, log_problem),
     ):
         if active.busy_check is not None:
             processes = (active.sensors, active.server_load)

@@ -91,7 +91,7 @@ def services(settings: Settings) -> "Sequence[NotifyBase]":
     if settings.notify_urls is None:
         return []
     try:
-        from apprise import Apprise  # large, and hardly ever needed
+        from apprise import Apprise  # of an extra
     except ImportError as error:
         raise BadInput("Notifications need the extra: pip install 'roofmark[notify]'.") from error
     for name in ("apprise", "urllib3"):  # both write addresses into the log

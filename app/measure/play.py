@@ -118,7 +118,7 @@ def _play_round(job: Job, round_: _Round, stop: Stop) -> Generator[Phase, None, 
             traces = job.log.add_figures(traces)
             if len(traces) == 1 and _overlaps_in_log(traces[0]):
                 sensors["server_was_busy"] = True
-        samples = with_prefill_overlaps(_to_samples(round_, traces, sensors, job.engine.batches))
+        samples = with_prefill_overlaps(_to_samples(round_, traces, sensors, job.engine.answering(job.client).batches))
         return [TimedSample(sample, started_at, seconds) for sample in samples]
 
 

@@ -47,6 +47,7 @@ def watch_server_load(
         "api_key": api_key,
         "api_prefix": client.api_prefix,
         "model": client.model,
+        "backend": client.backend,
     }
     with SensorProcess(__name__, json.dumps(target).encode() + b"\n", settings.to_env()) as process:
         process.wait_for_first(FIRST_READING_TIMEOUT_S)

@@ -46,8 +46,9 @@ HEADLINE_METRICS = ("ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s")
 SOURCE_ORDER: dict[str, tuple[Source, ...]] = {"prefill_tokens_per_s": ("server", "slope", "client", "import")}
 """Which source's value is shown where only one has room; elsewhere the client's comes first."""
 
-DERIVATION_VERSION = 3
-"""Raised when what all metrics share changes: statistics, the order of sources, which samples count."""
+DERIVATION_VERSION = 4
+"""Raised when what all metrics share changes: statistics, the order of sources, which samples count, and what an engine
+makes of a server's stored figures (`Engine.corrected`)."""
 
 
 def derivation_digest() -> str:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlmodel import Session
 
+from app import engines
 from app.core.samples import Sample, Workload
 from app.core.server_metrics import ServerMetric
 from app.db import measurements, runs, samples
@@ -148,8 +149,6 @@ class RunResult:
     @cached_property
     def previous(self) -> Previous | None:
         """What the server had before; None for its first configuration."""
-        from app import engines  # loads every engine: not at start
-
         return previous(self.session, self.run, engines.titles())
 
     @cached_property

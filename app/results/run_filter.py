@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, String, cast, or_, true
+from sqlalchemy import ColumnElement, String, cast, or_, true, union
 from sqlmodel import Session, col, select
 
 from app.core.errors import BadInput
@@ -257,13 +257,10 @@ def _titled(rows: Sequence[_Named]) -> list[tuple[str, str]]:
 
 def known_labels(session: Session) -> list[str]:
     """The labels of runs and of configurations, each once, in alphabetical order."""
-    labels: set[str] = set()
+    queries = []
     for table in (Run, Config):
         label = items(col(table.labels))
         with_labels = cast(col(table.labels), String) != "[]"  # most have none, and need no look inside
-        labels.update(
-            session.execute(
-                select(label.c.value).join_from(table, label, true()).where(with_labels).distinct()
-            ).scalars()
-        )
+        queries.append(select(label.c.value).join_from(table, label, true()).where(with_labels))
+    labels = session.execute(union(*queries)).scalars()
     return sorted(labels, key=lambda label: (label.casefold(), label))

@@ -75,6 +75,7 @@ def newest_token_counts(session: Session) -> dict[Place, TokenCounts]:
     return {Place(*places[run_id], point): means for (run_id, point), means in sorted(counts.items(), key=_run_id)}
 
 
+@cached_query(maxsize=1)
 def newest_runs(session: Session) -> dict[int, tuple[int, int]]:
     """The newest done run of each configuration and suite, with its machine and configuration."""
     newest = (

@@ -1,7 +1,7 @@
 """What the models of all JSON documents share.
 
 A field's name here is its public name. Where the Python attribute that it comes from is renamed, the public name stays:
-the code that builds the document maps one to the other, and a response that does not match its model is refused.
+the code that builds the document maps one to the other, and the tests refuse a response that does not match its model.
 """
 
 from typing import Annotated, Any, Literal

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from app import engines
 from app.core.config_settings import IDENTITY_SETTINGS, SETTINGS, format_setting, setting_title
 from app.core.i18n import N_, _, enumerated
 from app.core.units import format_bytes
@@ -71,8 +72,6 @@ def engine(config: Config) -> str:
 
 
 def engine_title(key: str) -> str:
-    from app import engines  # loads every engine: not at start
-
     return engines.titles().get(key, _("another engine"))
 
 

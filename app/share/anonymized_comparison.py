@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from sqlmodel import Session
 
+from app import engines
 from app.core.configuration import distinguishing_weights, model_names
 from app.core.errors import BadInput
 from app.core.i18n import N_, _
@@ -49,8 +50,6 @@ class Compared:
 
 
 def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
-    from app import engines  # loads every engine: not at start
-
     compared = compare(session, names, engines.titles())
     by_id = runs_by_id(session, {subject.public_id for subject in compared.subjects})
     sides = []

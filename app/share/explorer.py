@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlmodel import Session
 
+from app import engines
 from app.charts import explore as charts
 from app.charts.explore import series_title, summary, y_number
 from app.core.errors import BadInput
@@ -71,8 +72,6 @@ def offers(session: Session, parameters: Mapping[str, str]) -> list[OptionalFiel
 
 
 def _explore(session: Session, parameters: Mapping[str, str], options: frozenset[Option]) -> explorer.Exploration:
-    from app import engines  # loads every engine: not at start
-
     whole = {name: value for name, value in parameters.items() if name not in _ONE_POINT}
     exploration = explorer.explore(session, whole, engines.titles(), _Anonymizer(session, options))
     if exploration.problems:

@@ -55,7 +55,7 @@ def run() -> Iterator[Figure | Budget]:
         settings = Settings(data_dir=Path(folder))
         database = Database(settings.effective_database_url)
         paths = _filled(database, runs)
-        with pages(settings) as client:  # whose runner asks for nothing meanwhile
+        with pages(settings, are_documents_checked=False) as client:  # whose runner asks for nothing meanwhile
             shown = _Pages(client, client.app.state.database)  # type: ignore[attr-defined]  # it is a FastAPI
             with database.read() as session:
                 choices = choices_in_history(session)

@@ -7,6 +7,7 @@ import pytest
 
 from tests import model_servers
 from tests.cli.processes import Roofmark
+from tests.engines.written import llamaswap
 from tests.replay import serve
 
 GEMMA = "ggml-org/gemma-3-4b-it-GGUF"
@@ -81,6 +82,18 @@ def test_backends_of_a_gateway(roofmark_in_process: Roofmark) -> None:
     listed = roofmark_in_process("runs").stdout
     assert "gpu0/llama-3-8b" in listed
     assert "cpu/llama-3-8b" in listed
+
+
+def test_a_probe_names_the_engine_behind_a_gateway(roofmark_in_process: Roofmark) -> None:
+    gateway = llamaswap.gateway()
+    with serve(gateway.routes) as replay:
+        probed = roofmark_in_process("probe", replay.url)
+    assert probed.returncode == 0, probed.stderr
+    assert "llama-swap 250" in probed.stdout
+    assert "qwen (llama.cpp b10068-abc, Q4_K_M, context 8,192 tokens, 5.03 GB)" in probed.stdout
+    assert "attic/qwen3-coder-480b" not in probed.stdout
+    assert "runs at attic, not here" in probed.stdout
+    assert gateway.loads == []
 
 
 def test_quantizations_of_lm_studio(roofmark_in_process: Roofmark) -> None:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.results.history.changepoint import FALSE_ALARMS, LONGEST, MIN_RUNS, ChangePoint, Floats, _line_z, change_points
+from app.core.arrays import Floats
+from app.results.history.changepoint import FALSE_ALARMS, LONGEST, MIN_RUNS, ChangePoint, _line_z, change_points
 from app.stats.student import two_sided_p
 
 Noise = Callable[[np.random.Generator, tuple[int, ...]], Any]

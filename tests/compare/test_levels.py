@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.arrays import Floats
 from app.results.history.changepoint import Development, change_points, development
-from app.results.history.levels import Floats, choose
+from app.results.history.levels import choose
 
 SERIES = 200
 WITHIN = 0.002

@@ -38,6 +38,8 @@ class Server:
     """Whether its engine can be told behind a proxy that drops the `Server` header."""
     twins: Sequence[str] = ()
     """Engines from which it differs only in what a proxy may hide."""
+    backend: tuple[str, str | None] | None = None
+    """Key and version of the engine that runs the first model, where this is a gateway in front of it."""
 
 
 def chunk(delta: Mapping[str, Any], finish: str | None = None, **more: Any) -> dict[str, Any]:

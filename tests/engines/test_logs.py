@@ -97,6 +97,7 @@ def test_strata_pairs_the_hit_rate_with_the_request_before_it() -> None:
         ),
         prompt_tokens=214,
         cached_tokens=0,
+        counts_beyond_end=True,
     )
     assert (reusing.prompt_tokens, reusing.cached_tokens, reusing.figures.prompt_tokens) == (2048, 1960, 88)
     assert reusing.figures.expert_hit_share == pytest.approx(85155 / 96768)

@@ -9,10 +9,10 @@ import pytest
 from app import engines
 from app.core.samples import Status
 from app.engines.base import STATED_ENGINE, CompletionRequest, Engine
-from app.engines.identity import Identity, named_engines
+from app.engines.identity import Identity, named_engines, read_identity
 from tests.engines.conftest import Connect
 from tests.engines.prompt_cache import LEAD_TOKENS, CachedChat
-from tests.engines.servers import Route, models
+from tests.engines.servers import CHAT, Route, models
 from tests.engines.written import SERVERS
 from tests.replay import Answerer, Request, Script
 
@@ -60,7 +60,10 @@ def test_a_server_without_its_optional_endpoints(key: str, has_headers: bool, co
 def test_an_engine_that_its_list_names_needs_nothing_else(key: str, connect: Connect) -> None:
     engine = engines.find(key)
     _, client = connect({"/v1/models": models("m", owned_by=engine.owned_by[0])})
-    assert engines.probe(client).engine in (key, *SERVERS[key]().twins)
+    server = SERVERS[key]()
+    # one that answers at a path of its own can be used only by that of OpenAI, where nothing else is let through
+    expected = (key, *server.twins) if server.path == CHAT else ("openai",)
+    assert engines.probe(client).engine in expected
 
 
 @pytest.mark.parametrize("key", SERVERS)
@@ -84,6 +87,15 @@ def test_a_named_server_is_not_asked_for_its_health(connect: Connect) -> None:
     replay, client = connect(SERVERS["sglang"]().routes)
     assert engines.probe(client).engine == "sglang"
     assert "/health" not in [request.path for request in replay.requests]
+
+
+@pytest.mark.parametrize("key", NAMED_BY_LIST)
+def test_a_named_server_is_asked_few_questions(key: str, connect: Connect) -> None:
+    replay, client = connect(SERVERS[key]().routes, pace=0.01)
+    if named_engines(read_identity(client, engines.all()), engines.all()):
+        replay.requests.clear()
+        engines.probe(client)
+        assert len(replay.requests) <= 6, [request.path for request in replay.requests]
 
 
 def test_a_person_may_contradict_what_a_server_says(connect: Connect) -> None:

@@ -104,12 +104,13 @@ def test_an_answer_in_one_piece() -> None:
 
 def stream(role_ms: float, first_ms: float, first_count: int | None, n: int, step_ms: float = 20) -> Trace:
     """Four visible tokens, with the running total in each event where `told` is that of the first."""
-    role = json.dumps({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}).encode()
+    name = {"id": "chatcmpl-1", "model": "m"}
+    role = json.dumps({**name, "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}).encode()
     rows = [(role_ms, sse(role))]
     for i in range(4):
         total = None if first_count is None else {"prompt_tokens": 9, "completion_tokens": first_count + i}
-        rows.append((first_ms + step_ms * i, sse(chunk("x", usage=total))))
-    last = chunk(finish="stop", usage={"prompt_tokens": 9, "completion_tokens": n})
+        rows.append((first_ms + step_ms * i, sse(chunk("x", usage=total, **name))))
+    last = chunk(finish="stop", usage={"prompt_tokens": 9, "completion_tokens": n}, **name)
     return read("vllm", Script([*rows, (rows[-1][0], sse(last))]))
 
 

@@ -15,7 +15,7 @@ from app.core.samples import CountSource, ServerFigures, Status, Trace
 from app.db import runs, samples, servers
 from app.db.database import Database
 from app.engines import find
-from app.engines.base import FROM_LOG, LoggedRequest
+from app.engines.base import DIFFERING, FROM_LOG, LoggedRequest
 from app.measure import server_log as logfile
 from app.measure.runner import Runner
 from app.measure.server_log import LogFile, ServerLog, merge_log_figures, open_server_log
@@ -156,7 +156,9 @@ def test_what_the_answer_did_not_tell_is_filled_in_and_named() -> None:
     assert {"decode_ms", "expert_hit_share", "cached_tokens"} <= set(server_of(merged).raw[FROM_LOG])
     (merged,) = merge_log_figures([trace(server=figures(decode_ms=99.0, raw={"a": 1}))], [LOGGED])
     assert (server_of(merged).decode_ms, server_of(merged).draft_tokens) == (99, 8)
-    assert server_of(merged).raw == {"a": 1, FROM_LOG: ["draft_accepted_tokens", "draft_tokens", "expert_hit_share"]}
+    assert server_of(merged).raw == {
+        "a": 1, FROM_LOG: ["draft_accepted_tokens", "draft_tokens", "expert_hit_share"], DIFFERING: ["decode_ms"],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -214,6 +216,8 @@ def test_a_run_reads_the_log_of_its_server(database: Database, runner: Runner, s
         config = run.config
     assert server_of(sample_.trace).expert_hit_share == pytest.approx(69120 / 96768)
     assert any("log tells of 1 sample" in check for check in run.evidence["checks"])
+    # the times in this log are not those of the answer
+    assert any("do not agree about 1 sample: " in warning for warning in run.evidence["warnings"])
     assert config is not None
     assert str(path) not in str(config.settings)
 

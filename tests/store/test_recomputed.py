@@ -9,11 +9,12 @@ from typer.testing import CliRunner
 
 from app import metrics
 from app.cli import app
+from app.core.samples import ServerFigures
 from app.core.settings import Settings
 from app.db import measurements
 from app.db.database import Database
 from app.db.samples import samples_of
-from app.db.tables import Measurement, Run, SampleRow
+from app.db.tables import Config, Measurement, Run, SampleRow
 from app.measure import workers
 from app.measure.runner import RECOMPUTE_BATCH, Runner
 from tests.databases import on_both
@@ -142,6 +143,27 @@ def test_a_metric_that_is_added_later_is_computed_for_earlier_runs(
     with database.read() as session:
         assert len(values_of(session, "e2e_ms")) == 2
         assert None not in values_of(session, "e2e_ms")
+
+
+@on_both
+def test_figures_that_an_engine_was_misread_by_are_made_anew(database: Database, settings: Settings) -> None:
+    """A Strata that was taken for llama.cpp, or whose rate of hits was taken for percent."""
+    raw = {"hit_rate": 0.834, "predicted_n": 101, "predicted_ms": 1010.0, "predicted_per_token_ms": 10.0}
+    misread = ServerFigures(512, 900.0, 101, 1010.0, expert_hit_share=0.00834, raw=raw)
+    with database.write() as session:
+        seed(session, runs=1, detailed=0)
+        session.execute(update(Config).values(engine="llama.cpp", engine_version="Strata 0.1.41"))
+    public_id = add_run(database, [sample(trace(server=misread))])
+    with database.write() as session:
+        session.execute(update(Run).values(metrics_digest="an older one"))
+    bring_all(Runner(database, settings))
+    with database.read() as session:
+        run = session.exec(select(Run).where(Run.public_id == public_id)).one()
+        (stored,) = samples_of(session, run.id or 0)
+        values = {(row.metric, row.source): row.value for row in measurements.measurements_of(session, run.id or 0)}
+    assert stored.trace.server == replace(misread, decode_ms=1000.0, expert_hit_share=0.834)
+    assert values["expert_cache_hit_rate", "server"] == 0.834
+    assert values["decode_tokens_per_s", "server"] == pytest.approx(100.0)
 
 
 @on_both

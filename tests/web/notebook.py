@@ -4,9 +4,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from html import unescape
 from typing import Any
 
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 from sqlmodel import Session, select
 
@@ -40,10 +43,29 @@ class IdleRunner:
 
 
 @contextmanager
-def pages(settings: Settings) -> Iterator[TestClient]:
+def pages(settings: Settings, *, are_documents_checked: bool = True) -> Iterator[TestClient]:
     runner: Any = IdleRunner()
-    with TestClient(create_app(settings, runner), base_url=BASE_URL, headers={"origin": BASE_URL}) as client:
+    web = create_app(settings, runner)
+    with TestClient(web, base_url=BASE_URL, headers={"origin": BASE_URL}) as client:
+        if are_documents_checked:
+            check_documents(client, web)
         yield client
+
+
+def check_documents(client: TestClient, web: FastAPI) -> None:
+    """Holds every JSON document that the client gets against the model of its route."""
+    client.event_hooks = {"response": [partial(_check_document, web)]}
+
+
+def _check_document(web: FastAPI, response: Any) -> None:
+    if not response.is_success or response.headers.get("content-type") != "application/json":
+        return
+    path, method = response.request.url.path, response.request.method
+    for route in web.routes:
+        if isinstance(route, APIRoute) and method in (route.methods or ()) and route.path_regex.fullmatch(path):
+            if route.response_model is not None:
+                route.response_model.model_validate_json(response.read())
+            return
 
 
 def text_of(page: str) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from app.charts.base import Figure, LegendEntry, Table, allocate_points
 from app.charts.history import marks, traces
@@ -15,16 +14,14 @@ from app.metrics import HEADLINE_METRICS
 from app.metrics.base import Metric
 from app.results.hardware import HardwareChange
 from app.results.history.level_shifts import SeriesDrift, Shift
+from app.results.history.table import HistoryTable
 from app.results.naming import distinct_titles
-
-if TYPE_CHECKING:
-    from app.results.history.table import HistoryTable
 
 MAX_ROWS = 100
 
 
 def history(
-    points: "HistoryTable",
+    points: HistoryTable,
     configs: Mapping[int, ConfigDescription],
     metrics: Sequence[Metric],
     run_link: Callable[[str], str],
@@ -71,7 +68,7 @@ def _key(series: Series, link: Callable[[str], str] | None) -> LegendEntry:
 
 
 def _traces(
-    points: "HistoryTable",
+    points: HistoryTable,
     all_series: Sequence[Series],
     panels: Sequence[Panel],
     run_link: Callable[[str], str],
@@ -103,7 +100,7 @@ def _traces(
 
 
 def _table(
-    points: "HistoryTable", panels: Sequence[Panel], titles: Mapping[int, str], run_link: Callable[[str], str]
+    points: HistoryTable, panels: Sequence[Panel], titles: Mapping[int, str], run_link: Callable[[str], str]
 ) -> Table:
     newest = [points[place] for place in reversed(range(max(0, len(points) - MAX_ROWS), len(points)))]
     rest = len(points) - len(newest)
@@ -124,7 +121,7 @@ def _table(
 
 
 def _summary(
-    points: "HistoryTable",
+    points: HistoryTable,
     configs: Mapping[int, ConfigDescription],
     panels: Sequence[Panel],
     shifts: Sequence[Shift],

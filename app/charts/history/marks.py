@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from math import exp
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from app.charts.base import Annotation, AnnotationList, escape_plotly_html
 from app.charts.history.panels import Panel, stamp
@@ -16,9 +16,7 @@ from app.db.configs import ConfigDescription
 from app.metrics.base import Metric
 from app.results.hardware import HardwareChange
 from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, is_worse, moved, rate, shift_words
-
-if TYPE_CHECKING:
-    from app.results.history.table import HistoryTable
+from app.results.history.table import HistoryTable
 
 MAX_MARKS = 12
 """Of more changes, and of more shifts, the newest are marked."""
@@ -46,7 +44,7 @@ class Changes(NamedTuple):
 
 
 def changes_of(
-    points: "HistoryTable",
+    points: HistoryTable,
     configs: Mapping[int, ConfigDescription],
     engine_titles: Mapping[str, str],
     hardware: Mapping[int, Sequence[HardwareChange]],

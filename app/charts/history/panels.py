@@ -3,14 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app.charts.base import axis, domain, y_axis, y_name
 from app.core.i18n import _
 from app.metrics.base import Metric
-
-if TYPE_CHECKING:
-    from app.results.history.table import HistoryTable
+from app.results.history.table import HistoryTable
 
 GAP = 0.065
 """Between two panels: room for the title of the lower one."""
@@ -43,7 +41,7 @@ def panels_of(metrics: Sequence[Metric]) -> list[Panel]:
     return [Panel(metric, place, len(metrics)) for place, metric in enumerate(metrics)]
 
 
-def layout_of(points: "HistoryTable", panels: Sequence[Panel], drawn_marks: Mapping[str, list[Any]]) -> dict[str, Any]:
+def layout_of(points: HistoryTable, panels: Sequence[Panel], drawn_marks: Mapping[str, list[Any]]) -> dict[str, Any]:
     """Plotly's layout: the time axis below all panels, and the axes of each."""
     first, last = points[0].started_at, points[-1].started_at
     around = pad(points)
@@ -61,7 +59,7 @@ def layout_of(points: "HistoryTable", panels: Sequence[Panel], drawn_marks: Mapp
     }
 
 
-def pad(points: "HistoryTable") -> timedelta:
+def pad(points: HistoryTable) -> timedelta:
     """How much time the axis shows before the first run and after the last."""
     return max((points[-1].started_at - points[0].started_at) * 0.03, timedelta(minutes=10))
 

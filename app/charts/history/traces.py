@@ -1,31 +1,21 @@
 """The series of a history: their members, names and looks, and their traces, thinned out for a screen."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from math import isnan
+from typing import Any
 
-from app.charts.base import MAX_SERIES
+from app.charts.base import MAX_SERIES, downsample_minmax, escape_plotly_html
+from app.charts.history.panels import Panel, stamp
+from app.core.arrays import Places
 from app.core.i18n import _
-from app.core.units import plural
+from app.core.units import format_number, plural, plus_minus
 from app.db.configs import ConfigDescription
 from app.results.fields.run import series_context, series_name, series_text
 from app.results.hardware import HardwareChange
-
-if TYPE_CHECKING:
-    from app.results.history.table import HistoryTable, Places
-from collections.abc import Callable, Iterator
-from datetime import timedelta
-from math import isnan
-from typing import TYPE_CHECKING, Any
-
-from app.charts.base import downsample_minmax, escape_plotly_html
-from app.charts.history.panels import Panel, stamp
-from app.core.units import format_number, plus_minus
-
-if TYPE_CHECKING:
-    from app.results.history.table import HistoryTable, Places
-
+from app.results.history.table import HistoryTable, merged
 
 CONFIGURATION = "configuration"
 """What series are made by unless a person says otherwise; else a key of `fields.series.series_titles`."""
@@ -40,7 +30,7 @@ class Series:
     key: str
     """The fingerprint of its configuration, or the words of the field that it is made by."""
     title: str
-    segments: Sequence["Places"]
+    segments: Sequence[Places]
     """Each a line of its own: where the runs of one configuration with one prompt on one hardware are."""
 
     @property
@@ -50,7 +40,7 @@ class Series:
 
 
 def series_of(
-    points: "HistoryTable",
+    points: HistoryTable,
     configs: Mapping[int, ConfigDescription],
     titles: Mapping[int, str],
     by: str,
@@ -58,8 +48,6 @@ def series_of(
     hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> list[Series]:
     """The series in the order of their newest runs; beyond MAX_SERIES, all others together are the last one."""
-    from app.results.history.table import merged  # loads numpy: not at start
-
     grouped: dict[str, list[Places]] = {}
     for segment in points.segments(hardware, by_labels=by == "label"):
         grouped.setdefault(_key(points, int(segment[0]), configs, by, engine_titles), []).append(segment)
@@ -87,7 +75,7 @@ def series_of(
 
 
 def _key(
-    points: "HistoryTable",
+    points: HistoryTable,
     place: int,
     configs: Mapping[int, ConfigDescription],
     by: str,
@@ -114,11 +102,11 @@ def _places(oldest_first: Sequence[str], distinct: Collection[str]) -> dict[str,
 MAX_BAND = 40
 """So many steps are enough for the band of one series in one panel."""
 
-ValueSegments = Sequence["Places"]
+ValueSegments = Sequence[Places]
 """The segments of a series, without runs that have no value of one metric."""
 
 
-def segments_with_values(points: "HistoryTable", series: Series, panel: Panel) -> ValueSegments:
+def segments_with_values(points: HistoryTable, series: Series, panel: Panel) -> ValueSegments:
     """The segments of a series, reduced to the runs that have a value of the panel's metric; without empty ones."""
     is_known = points.is_known(panel.place)
     with_values = [segment[is_known[segment]] for segment in series.segments]
@@ -126,14 +114,14 @@ def segments_with_values(points: "HistoryTable", series: Series, panel: Panel) -
 
 
 def line(
-    points: "HistoryTable",
+    points: HistoryTable,
     series: Series,
     panel: Panel,
     segments: ValueSegments,
     limit: int,
     run_link: Callable[[str], str],
     titles: Mapping[int, str],
-    always: "Places",
+    always: Places,
 ) -> dict[str, Any]:
     """A series' trace of measured values; its line is broken between segments. Runs in `always` are never left out."""
     flat = [place for segment in segments for place in segment.tolist()]
@@ -163,7 +151,7 @@ def line(
     }
 
 
-def _point_texts(points: "HistoryTable", places: Sequence[int], panel: Panel, with_spread: bool) -> Iterator[str]:
+def _point_texts(points: HistoryTable, places: Sequence[int], panel: Panel, with_spread: bool) -> Iterator[str]:
     """Of very many runs the band says enough of their spread."""
     columns = (points.values(panel.place)[places].tolist(), points.deviations(panel.place)[places].tolist())
     for value, deviation in zip(*columns, strict=True):
@@ -180,7 +168,7 @@ def _segment_starts(segments: ValueSegments) -> list[int]:
     return starts
 
 
-def _places_of(flat: Sequence[int], always: "Places") -> list[int]:
+def _places_of(flat: Sequence[int], always: Places) -> list[int]:
     if not len(always):
         return []
     pinned = set(always.tolist())
@@ -199,7 +187,7 @@ def _with_gaps(indices: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[
         yield spot, False
 
 
-def band(points: "HistoryTable", series: Series, panel: Panel, segments: ValueSegments) -> dict[str, Any] | None:
+def band(points: HistoryTable, series: Series, panel: Panel, segments: ValueSegments) -> dict[str, Any] | None:
     """The band of value ± standard deviation, one outline for each segment; with many runs, neighbours share a step."""
     x: list[str | None] = []
     y: list[float | None] = []
@@ -231,7 +219,7 @@ def band(points: "HistoryTable", series: Series, panel: Panel, segments: ValueSe
 
 
 def roofs(
-    points: "HistoryTable", series: Series, panel: Panel, ceilings: Mapping[int, float], pad: timedelta
+    points: HistoryTable, series: Series, panel: Panel, ceilings: Mapping[int, float], pad: timedelta
 ) -> dict[str, Any] | None:
     """A dashed line at the decode ceiling of each configuration that has one, as long as its newest segment."""
     x: list[str | None] = []

@@ -6,8 +6,6 @@ import ssl
 from functools import lru_cache
 from pathlib import Path
 
-import httpcore
-
 from app.core.errors import ServerError, ServerErrorKind
 from app.core.i18n import N_, _, joined
 from app.engines.http.text import TextCleaner, is_html
@@ -19,6 +17,18 @@ _ABOUT_KEYS = re.compile(
 """Words of a refusal for want of a key; any other has a reason of its own."""
 HTML_PAGE = N_("An HTML page came back: check the URL or the login.")
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104  # compared with, never bound
+
+
+class BodyError(Exception):
+    """The body of an answer did not arrive whole: its connection was lost, or what came is no HTTP."""
+
+
+class BodyTimeout(BodyError):
+    """The server was silent for longer than the limit allows."""
+
+
+class BodyUndecodable(BodyError):
+    """The body is not compressed in the way that its header says."""
 
 
 def forbidden_address() -> ServerError:
@@ -79,20 +89,9 @@ def tls_problem(cause: BaseException | None) -> ServerError:
     return ServerError(sentence, ServerErrorKind.UNREACHABLE)
 
 
-def request_problem(error: Exception, timeout_s: float) -> ServerError:
-    """The error of a request on an established connection that was not answered with whole headers."""
-    if isinstance(error, httpcore.TimeoutException):
-        return ServerError(
-            _("The server did not answer within {seconds:g} s.", seconds=timeout_s), ServerErrorKind.TIMEOUT
-        )
-    if isinstance(error, httpcore.RemoteProtocolError) and "without sending" not in str(error):
-        return ServerError(_("The server does not answer in HTTP."), ServerErrorKind.NOT_LLM)
-    return ServerError(_("The server closed the connection without an answer."), ServerErrorKind.SERVER_ERROR)
-
-
-def body_problem(error: Exception, path: str) -> ServerError:
+def body_problem(error: BodyError, path: str) -> ServerError:
     """The error of an answer whose body did not come whole."""
-    if isinstance(error, httpcore.TimeoutException):
+    if isinstance(error, BodyTimeout):
         return ServerError(
             _("The answer to {path} did not come to its end in time.", path=path), ServerErrorKind.TIMEOUT
         )

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from app import engines
 from app.ceiling.decode import Split
 from app.core.errors import NotFound
 from app.core.i18n import _
@@ -127,8 +128,6 @@ def ratios_of(settings: Mapping[str, object]) -> list[float]:
 @lru_cache(maxsize=64)
 def engine_of(key: str) -> type[Engine]:
     """Returns the engine of this key; one that Roofmark does not know, as of an import, has no habits."""
-    from app import engines  # loads every engine: not at start
-
     try:
         return type(engines.find(key))
     except NotFound:  # an engine of a later version: the defaults

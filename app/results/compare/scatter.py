@@ -22,6 +22,7 @@ from app.metrics import HEADLINE_METRICS, metrics, preferred
 from app.metrics.base import Source
 from app.results.compare.eligibility import refusal_reason_lengths
 from app.results.compare.soundness import distinct_reasons, unsound_reasons
+from app.results.history.changepoint import MIN_RUNS, change_points
 from app.results.run_history import PastValue, Series, past_runs, past_values
 from app.results.token_counts import answer_lengths
 from app.stats.runs import RunMedian, RunScatter, run_median, run_scatter
@@ -158,8 +159,6 @@ def _variation(values: Mapping[tuple[str, Source], PastValue]) -> dict[str, floa
 
 def _without_shifts(group: Sequence[tuple[int, Mapping[tuple[str, Source], PastValue]]]) -> list[list[int]]:
     """Split where one of its metrics shifted."""
-    from app.results.history.changepoint import MIN_RUNS, change_points  # loads numpy: not at start
-
     if len(group) < 2 * MIN_RUNS:
         return [[run_id for run_id, _ in group]]
     cuts = {0, len(group)}

@@ -18,17 +18,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike
-
+from app.core.arrays import ArrayLike, Floats, Places, np
 from app.results.history.levels import choose, relative_times
 from app.stats.student import t_quantile
 from app.stats.verdict import SAME_WITHIN
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Places = np.ndarray[Any, np.dtype[np.intp]]
 
 FALSE_ALARMS = 0.01
 """In so many of the series without a shift there may be an alarm; there are fewer, since neighbouring splits agree."""

@@ -4,17 +4,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from app.core.arrays import Floats, Places, np
 from app.core.i18n import N_, _, enumerated, lower_first
 from app.core.units import format_date, format_percent
 from app.metrics.base import Metric
 from app.results.hardware import HardwareChange
-
-if TYPE_CHECKING:
-    from app.results.history.changepoint import ChangePoint, Development, Drift, Floats
-    from app.results.history.table import HistoryTable, Places
-
+from app.results.history.changepoint import ChangePoint, Development, Drift, development
+from app.results.history.table import HistoryTable
 
 _DAY_US = 86_400_000_000.0
 _RATES = (
@@ -31,7 +29,7 @@ class MetricShift(NamedTuple):
 
     place: int
     """Of the metric among those that the points have readings of."""
-    point: "ChangePoint"
+    point: ChangePoint
 
 
 class Shift(NamedTuple):
@@ -54,7 +52,7 @@ class MetricDrift(NamedTuple):
 
     place: int
     """Of the metric among those that the points have readings of."""
-    drift: "Drift"
+    drift: Drift
     lasted: timedelta
     """From the first run with a value to the last."""
 
@@ -72,7 +70,7 @@ class SeriesDrift(NamedTuple):
 
 
 def shifts(
-    points: "HistoryTable", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
+    points: HistoryTable, metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
 ) -> list[Shift]:
     """The level shifts of all segments, of `metrics` metrics, in order of time.
 
@@ -85,14 +83,14 @@ def shifts(
 
 
 def drifts(
-    points: "HistoryTable", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
+    points: HistoryTable, metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
 ) -> list[SeriesDrift]:
     """The drifts of all segments, of `metrics` metrics, in the order of their last runs."""
     series = [drift for places in points.segments(hardware or {}) if (drift := _drift(points, places, metrics))]
     return sorted(series, key=lambda drift: drift.until)
 
 
-def _drift(points: "HistoryTable", places: "Places", metrics: int) -> SeriesDrift | None:
+def _drift(points: HistoryTable, places: Places, metrics: int) -> SeriesDrift | None:
     developments = [_development(points, places, place) for place in range(metrics)]
     drifting = tuple(
         MetricDrift(
@@ -117,7 +115,7 @@ class _SegmentShift(NamedTuple):
     shift: MetricShift
 
 
-def _segment_shifts(points: "HistoryTable", places: "Places", metrics: int) -> list[Shift]:
+def _segment_shifts(points: HistoryTable, places: Places, metrics: int) -> list[Shift]:
     candidates = sorted(
         (candidate for place in range(metrics) for candidate in _metric_shifts(points, places, place)),
         key=lambda candidate: candidate.after,
@@ -148,7 +146,7 @@ def _segment_shifts(points: "HistoryTable", places: "Places", metrics: int) -> l
     return shifts
 
 
-def _metric_shifts(points: "HistoryTable", places: "Places", place: int) -> list[_SegmentShift]:
+def _metric_shifts(points: HistoryTable, places: Places, place: int) -> list[_SegmentShift]:
     with_value, development = _development(points, places, place)
     return [
         _SegmentShift(int(with_value[point.index]), int(with_value[point.index - 1]), MetricShift(place, point))
@@ -156,7 +154,7 @@ def _metric_shifts(points: "HistoryTable", places: "Places", place: int) -> list
     ]
 
 
-def _development(points: "HistoryTable", places: "Places", place: int) -> "tuple[Places, Development]":
+def _development(points: HistoryTable, places: Places, place: int) -> "tuple[Places, Development]":
     """The development of one metric in a segment, and where in it the runs with a value are: others are passed over.
 
     Deviations are those of logarithms: relative ones.
@@ -172,7 +170,7 @@ def _development(points: "HistoryTable", places: "Places", place: int) -> "tuple
 class _Series:
     """Is equal to another one by what is in it, which it forgets once its development is known."""
 
-    def __init__(self, value: "Floats", relative_deviation: "Floats", count: "Floats", days: "Floats") -> None:
+    def __init__(self, value: Floats, relative_deviation: Floats, count: Floats, days: Floats) -> None:
         self._columns = [value, relative_deviation, count, days]
         self._digest = blake2b(b"".join(column.tobytes() for column in self._columns), digest_size=16).digest()
 
@@ -182,18 +180,14 @@ class _Series:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Series) and self._digest == other._digest
 
-    def development(self) -> "Development":
-        import numpy as np  # not at start
-
-        from app.results.history.changepoint import development
-
+    def development(self) -> Development:
         value, relative_deviation, count, days = self._columns
         self._columns = []
         return development(np.log(value), relative_deviation, count, days)
 
 
 @lru_cache(maxsize=4096)
-def _cached(series: _Series) -> "Development":
+def _cached(series: _Series) -> Development:
     """Whoever looks at a history from several sides, or after another run, waits only for what is new. Each series is
     a metric of a configuration with one prompt on one hardware: thousands of them take a megabyte."""
     return series.development()

@@ -10,13 +10,11 @@ with a coefficient of 0.7 shows a shift in fewer than 5 of 100 series (tests/com
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
+from app.core.arrays import Floats, np
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-
-COEFFICIENTS: Floats = np.arange(0.0, 0.91, 0.1)
+COEFFICIENTS = tuple(0.1 * step for step in range(10))
 """Of the autocorrelation of neighbouring runs."""
 PRICE, PRICE_SHORT = 15.5, 30.0
 """Of a step in a long series, and by how much, over the number of runs, it is less in a short one."""
@@ -46,7 +44,7 @@ def choose(levels: Floats, times: Floats, cuts: Sequence[int], variance: float) 
     fits = [fit for has_line in (False, True) for fit in models.path(has_line)]
     best = max(fits, key=_score)
     slope, error = models.slope(best)
-    return Levels(tuple(cuts[step] for step in best.steps), slope, error, float(COEFFICIENTS[best.coefficient]))
+    return Levels(tuple(cuts[step] for step in best.steps), slope, error, COEFFICIENTS[best.coefficient])
 
 
 def relative_times(times: Floats) -> Floats:
@@ -76,7 +74,7 @@ class _Models:
         columns = np.column_stack([mean, relative_times(times), is_after, levels - levels.mean()])
         first, last = (np.outer(columns[end], columns[end]) for end in (0, -1))
         squares, lagged = columns.T @ columns, columns[1:].T @ columns[:-1]
-        phi = COEFFICIENTS[:, None, None]
+        phi = np.array(COEFFICIENTS)[:, None, None]
         # of the series without its autocorrelation: the first value by sqrt(1 - phi²), each other less phi times the
         # one before it
         self._products = squares - phi * (lagged + lagged.T) + phi**2 * (squares - first - last)
@@ -97,7 +95,7 @@ class _Models:
         parameters = np.asarray((_inverse(square) @ product[..., None])[..., 0], dtype=float)
         rest = self._rest(product, parameters)
         variance = np.maximum(rest / self._count, self._variance)
-        likelihoods = np.log1p(-(COEFFICIENTS**2)) - self._count * np.log(variance) - rest / variance
+        likelihoods = np.log1p(-np.square(COEFFICIENTS)) - self._count * np.log(variance) - rest / variance
         best = int(np.argmax(likelihoods))
         price = PRICE - PRICE_SHORT / self._count
         paid = price * len(steps) + (price - math.log(self._count)) * has_line  # a line has no place to be chosen

@@ -9,14 +9,8 @@ from functools import cached_property
 from math import isnan
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from app.core.arrays import Array, Booleans, Floats, Integers, Places, np
 from app.results.hardware import HardwareChange
-
-Column = np.ndarray[Any, Any]
-Numbers = np.ndarray[Any, np.dtype[np.float64]]
-Places = np.ndarray[Any, np.dtype[np.intp]]
-Codes = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -59,7 +53,7 @@ class _TextCodes:
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
 
-    def codes(self, texts: Sequence[str]) -> Codes:
+    def codes(self, texts: Sequence[str]) -> Integers:
         places = self._places
         return np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int32)
 
@@ -71,7 +65,7 @@ class _TextCodes:
 class HistoryTable:
     """Runs in order of time; places are those in this order."""
 
-    def __init__(self, columns: Sequence[Column], prompts: Sequence[str], labels: Sequence[str]) -> None:
+    def __init__(self, columns: Sequence[Array], prompts: Sequence[str], labels: Sequence[str]) -> None:
         self._columns = columns
         self._ids, self.at_us, self.config_ids, self.server_ids, self._prompts, self._labels, *self.readings = columns
         """`at_us`: microseconds since 1970. `readings`: as those of a HistoryPoint, NaN where one is unknown; apart,
@@ -151,15 +145,15 @@ class HistoryTable:
         seconds = (self.at_us[places] // 1_000_000).astype("datetime64[s]")
         return [moment.isoformat(" ") for moment in seconds.tolist()]
 
-    def values(self, metric: int) -> Numbers:
+    def values(self, metric: int) -> Floats:
         """The values of a metric; NaN where one is unknown."""
         return self.readings[3 * metric]
 
-    def deviations(self, metric: int) -> Numbers:
+    def deviations(self, metric: int) -> Floats:
         """The standard deviations of a metric; NaN where one is unknown."""
         return self.readings[3 * metric + 1]
 
-    def is_known(self, metric: int) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    def is_known(self, metric: int) -> Booleans:
         """Which runs have a value of a metric."""
         return ~np.isnan(self.values(metric))
 
@@ -190,7 +184,7 @@ class HistoryTable:
         columns = [self.config_ids, self._prompts, self.hardware_epoch(hardware)]
         return _group_places([*columns, self._labels] if by_labels else columns)
 
-    def hardware_epoch(self, hardware: Mapping[int, Sequence[HardwareChange]]) -> Codes:
+    def hardware_epoch(self, hardware: Mapping[int, Sequence[HardwareChange]]) -> Integers:
         """For each run, how many of its server's changes had come when it started."""
         epochs = np.zeros(len(self), dtype=np.int64)
         for server_id, changes in hardware.items():
@@ -231,7 +225,7 @@ class HistoryTable:
         return list(zip(before[places].tolist(), after[places].tolist(), strict=True))
 
 
-def _group_places(columns: Sequence[Codes]) -> list[Places]:
+def _group_places(columns: Sequence[Integers]) -> list[Places]:
     """The places at which all columns agree, each group in order, groups in the order of their first places."""
     if not len(columns[0]):
         return []
@@ -253,11 +247,11 @@ def microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
-def _column(dtype: Any) -> Callable[[Sequence[Any]], Column]:
+def _column(dtype: Any) -> Callable[[Sequence[Any]], Array]:
     return lambda column: np.array(column, dtype=dtype)
 
 
-def _microseconds(moments: Sequence[Any]) -> Codes:
+def _microseconds(moments: Sequence[Any]) -> Integers:
     if moments and isinstance(moments[0], str):
         return np.array(moments, dtype="datetime64[us]").astype(np.int64)
     return np.array([microseconds(moment) for moment in moments], dtype=np.int64)

@@ -21,6 +21,7 @@ from app.metrics.base import Metric
 from app.results import hardware
 from app.results.ceiling import config_ceilings
 from app.results.fields.run import filtered_series_keys, series_context, series_text, series_titles
+from app.results.history.level_shifts import drifts, shifts
 from app.results.history.series import history
 from app.results.run_filter import RunFilter
 from app.suites import DEFAULT_SUITE
@@ -189,8 +190,6 @@ def _history_figure(
     request: Request, session: Session, view: HistoryView, config_by_id: Mapping[int, ConfigDescription]
 ) -> tuple[charts.Figure | None, int]:
     """The figure, None without data, and the number of hidden runs it leaves out."""
-    from app.results.history.level_shifts import drifts, shifts  # loads numpy: not at start
-
     shown = view.metrics
     ids = view.config_ids(config_by_id, engine_titles())
     points, hidden = history(session, view.where, [metric.key for metric in shown], ids)

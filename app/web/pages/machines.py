@@ -5,6 +5,8 @@ from starlette.responses import RedirectResponse, Response
 from app.core.errors import BadInput, RoofmarkError
 from app.db import bandwidth, devices, machines, servers
 from app.db.tables import Machine
+from app.hardware.detect import detect
+from app.measure import bandwidth_process
 from app.results.ceiling import config_ceilings, machine_uses
 from app.results.run_filter import RunFilter
 from app.results.run_list import latest_per_config
@@ -59,8 +61,6 @@ def change_accelerators(request: Request, database: DatabaseDep, form: Form) -> 
 def show_machine(
     request: Request, session: ReadSession, database: DatabaseDep, settings: SettingsDep, slug: str
 ) -> Response:
-    from app.measure import bandwidth_process as measuring
-
     machine = machines.machine(session, slug)
     return render(
         request,
@@ -68,7 +68,7 @@ def show_machine(
         machine=machine,
         devices=machines.devices(session, machine),
         is_here=machines.is_local_machine(machine),
-        probe=measuring.latest_probe(database, settings, machine),
+        probe=bandwidth_process.latest_probe(database, settings, machine),
         measured=bandwidth.effective_probe(session, machine),
         servers=servers.list_servers(session, machine_id=machine.id),
         archived_servers=servers.list_servers(session, archived=True, machine_id=machine.id),
@@ -115,9 +115,7 @@ def restore_machine(request: Request, session: WriteSession, slug: str) -> Respo
 @router.post("/machines/{slug}/bandwidth", name="measure_bandwidth")
 def measure_bandwidth(request: Request, database: DatabaseDep, settings: SettingsDep, slug: str) -> Response:
     """Starts the process that measures; this one only watches."""
-    from app.measure import bandwidth_process as measuring
-
-    measuring.start(database, settings, slug)
+    bandwidth_process.start(database, settings, slug)
     with database.read() as session:
         return _to(request, machines.machine(session, slug))
 
@@ -125,13 +123,11 @@ def measure_bandwidth(request: Request, database: DatabaseDep, settings: Setting
 @router.get("/machines/{slug}/bandwidth", name="bandwidth")
 def show_bandwidth(request: Request, database: DatabaseDep, settings: SettingsDep, slug: str) -> Response:
     """How far a measurement is; the page as a whole is shown again when it has ended."""
-    from app.measure import bandwidth_process as measuring
-
     with database.read() as session:
         machine = machines.machine(session, slug)
     if not is_partial(request):
         return _to(request, machine)
-    probe = measuring.latest_probe(database, settings, machine)
+    probe = bandwidth_process.latest_probe(database, settings, machine)
     answer = render(request, "_bandwidth.html", machine=machine, probe=probe)
     if probe is None or probe.status != "running":
         answer.headers["HX-Refresh"] = "true"
@@ -172,8 +168,6 @@ def _form(
 
 
 def _detected(request: Request, database: DatabaseDep, machine: Machine | None = None) -> Response:
-    from app.hardware.detect import detect
-
     with database.read() as session:
         profile = detect(devices.load_catalogue(session))
     fields = machines.detected_fields(profile, machine)

@@ -51,7 +51,7 @@ def server() -> Server:
             "/api/v0/models": Script.json({"object": "list", "data": listed}),
             "/api/v1/models": Script.json({"models": [LOADED, UNLOADED]}),
             "/api/v0/chat/completions": answer(Turn(512)),
-            "/v1/models": models("qwen3-8b", "gemma-3-12b"),
+            "/v1/models": models("qwen3-8b", "gemma-3-12b", owned_by="organization_owner"),
         },
         None,
         MODELS,
@@ -96,7 +96,7 @@ def newer() -> Server:
         {
             "/api/v1/models": Script.json({"models": [LOADED, UNLOADED]}),
             "/api/v1/chat": newer_answer(Turn(512, output_tokens=5)),
-            "/v1/models": models("qwen3-8b", "gemma-3-12b"),
+            "/v1/models": models("qwen3-8b", "gemma-3-12b", owned_by="organization_owner"),
         },
         None,
         MODELS,

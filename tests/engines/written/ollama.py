@@ -36,7 +36,7 @@ def server() -> Server:
             "/api/tags": capture("ollama", "tags"),
             "/api/ps": capture("ollama", "ps-loaded"),
             "/api/show": capture("ollama", "show"),
-            "/v1/models": models("gemma3-270m:latest"),
+            "/v1/models": models("gemma3-270m:latest", owned_by="library"),
             "/api/chat": capture("ollama", "chat-stream"),
         },
         "0.12.3",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from app import engines
 from app.core.i18n import _
 from app.core.samples import Sample
 from app.core.units import format_number
@@ -118,8 +119,6 @@ def until_decoding_ms(streams: Sequence[Sample]) -> tuple[float, float] | None:
 
 def engine_of(key: str) -> Engine | None:
     """Returns the engine of this key; None for one that Roofmark does not know."""
-    from app import engines  # loads every engine: not at start
-
     return engines.get(key)
 
 
