@@ -58,7 +58,7 @@ def facts_text(base_url: str, facts: ServerInfo) -> str:
         name = model.id if len(facts.namesakes(model.name)) > 1 else model.name
         lines.append(f"  {name} ({', '.join(filter(None, details))})")
     lines += [f"  {key}: {value}" for key, value in facts.settings.items() if value is not None]
-    return "\n".join([*lines, *facts.notes])
+    return "\n".join([*lines, *facts.notes, *(note for model in facts.models for note in model.notes)])
 
 
 def _engine_text(model: ModelInfo) -> str | None:

@@ -76,7 +76,11 @@ class ServerFigures:
     decode_ms: float | None = None
     """From the first to the last output token: `output_tokens - 1` intervals."""
     load_ms: float | None = None
+    """Before the request could begin; next to nothing where the model was loaded already."""
     queue_ms: float | None = None
+    """Behind the requests of others."""
+    overhead_ms: float | None = None
+    """For template, tokenizer and passing on, where the server's total tells what its parts leave out."""
     draft_tokens: int | None = None
     draft_accepted_tokens: int | None = None
     expert_hit_share: float | None = None
@@ -127,6 +131,9 @@ class Trace:
     """The model that answered, by the server's report."""
     cache_defeat: CacheDefeat = CacheDefeat.NONE
     """What the request that was answered did against the prompt cache."""
+    own_system_tokens: int = 0
+    """About how many tokens of the model's own system prompt the request repeated behind its nonce, beside the suite's
+    prompt."""
     text_sha256: str | None = None
     """SHA-256 of the answer text (without reasoning and tool calls), UTF-8."""
     end_ms: float | None = None

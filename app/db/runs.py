@@ -30,9 +30,12 @@ def add_run(
     model: str | None = None,
     note: str = "",
     public_id: str | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Queue a run of a suite. Raises Conflict where the server or its machine is archived, BadInput for too long a
-    text."""
+    """Queue a run of a suite. `settings` are stated of its model; which that is may be known only to the run itself.
+
+    Raises Conflict where the server or its machine is archived, BadInput for too long a text.
+    """
     refuse_archived(server, server.machine)
     if model is not None and len(model) > MAX_MODEL_CHARS:
         raise BadInput(_("The model's name is longer than {most} characters.", most=MAX_MODEL_CHARS))
@@ -49,6 +52,7 @@ def add_run(
             "repetitions": suite.repetitions,
             "warmups": suite.warmups,
             "model": model or server.model,
+            **({"settings": dict(settings)} if settings else {}),
         },
         samples_planned=suite.sample_count(suite.cases),
         note=checked_note(note),

@@ -67,6 +67,11 @@ def archive_server(session: Session, slug: str, archived: bool = True) -> Server
     return edit_server(session, slug, archived_at=now() if archived else None)
 
 
+def stated_settings(server: Server, model_id: str | None) -> Mapping[str, Any]:
+    """What people stated of a server and of this model of it; the model's own have priority."""
+    return {**server.settings, **server.model_settings.get(model_id or "", {})}
+
+
 def remember(
     session: Session,
     server_id: int,
@@ -74,9 +79,11 @@ def remember(
     facts: Mapping[str, Any] | None = None,
     capabilities: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    model_id: str | None = None,
     anew: bool = False,
 ) -> None:
-    """Stores what a probe, a request or a person found out. A setting of None is removed.
+    """Keeps what a probe, a request or a person said; `settings` of one model where its id is given. A setting of None
+    is forgotten, of the server too.
 
     Capabilities learned from one version of an engine do not hold for another one; nor, with `anew`, for a server that
     a person has probed again, since most report no version.
@@ -92,6 +99,13 @@ def remember(
     if capabilities:
         row.capabilities = {**row.capabilities, **capabilities}
     if settings:
-        merged = {**row.settings, **settings}
-        row.settings = {key: value for key, value in merged.items() if value is not None}
+        of_model = {} if model_id is None else row.model_settings.get(model_id, {})
+        merged = {**(row.settings if model_id is None else of_model), **settings}
+        kept_settings = {key: value for key, value in merged.items() if value is not None}
+        forgotten = {key for key, value in settings.items() if value is None}
+        if model_id is None:
+            row.settings = kept_settings
+        else:
+            row.model_settings = {**row.model_settings, model_id: kept_settings}
+            row.settings = {key: value for key, value in row.settings.items() if key not in forgotten}
     session.add(row)

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,13 +25,13 @@ from app.engines.http import ServerClient
 from app.hardware.foreign_load import CpuMeter
 from app.hardware.sensor_process import SensorProcess
 from app.measure import run_checks, workers
-from app.measure.active_run import ActiveRun, Listener
+from app.measure.active_run import ActiveRun, Listener, RunProgress
 from app.measure.config_snapshot import (
     ConfigFreezer,
     choose_model,
     context_tokens,
+    requested_context,
     server_info_json,
-    with_requested_context,
 )
 from app.measure.interference import BusyCheck, read_counters
 from app.measure.job import Job, Prepared, prepare, step_label
@@ -132,17 +132,42 @@ def _plan(
         client.backend = model.engine
         if model.is_loaded is not None:
             client.model = model.id
-    info = with_requested_context(info, engine, model, active.server.settings.get("context"), active.suite)
+    _remember_settings(active, model.id if model is not None and len(info.models) > 1 else None)
+    fitting, requested = context_tokens(info, model), None
+    if engine.context_per_request:
+        stated = servers.stated_settings(active.server, model.id if model else None).get("context")
+        requested = requested_context(engine, model, stated, active.suite, document)
+        info = replace(info, context_tokens=requested)
+        fitting = requested or (model.max_context_tokens if model else None)
+        if model is not None:  # where it is now says nothing of where its request will find it
+            model = replace(model, context_tokens=None, settings={}, notes=())
     job = Job(
         engine=engine,
         client=client,
         suite=active.suite,
         model_id=model.id if model else None,
-        context_tokens=context_tokens(info, model),
+        context_tokens=fitting,
+        requested_context=requested,
+        own_system=engine.own_system(document or {}),
         capabilities=capabilities,
         limits=limits,
     )
     return job, model, ConfigFreezer(active, engine, client, info, model, document)
+
+
+def _remember_settings(active: ActiveRun, model_id: str | None) -> None:
+    """Keeps what a person stated with this run: of its model, where the server has several."""
+    settings = active.run.plan.get("settings")
+    if not settings:
+        return
+
+    def store(session: Session) -> Server | None:
+        servers.remember(session, active.run.server_id, settings=settings, model_id=model_id)
+        return session.get(Server, active.run.server_id)
+
+    row = active.write(store)
+    if row is not None:
+        active.server = row
 
 
 def _probe_server(active: ActiveRun, client: ServerClient) -> tuple[ServerInfo, Mapping[str, Any]]:
@@ -173,8 +198,11 @@ def _port(base_url: str) -> int:
 def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, *, is_elsewhere: bool) -> None:
     """Stores what is known before the first request. `is_elsewhere`: another machine runs the model for the server."""
     load_share = active.busy_check.measure_before(active.stop) if active.busy_check else None
-    active.run.evidence = run_checks.before(prepared, freezer.warnings(), load_share)
+    stated = freezer.stated_words()
+    active.run.evidence = run_checks.before(prepared, freezer.warnings(), load_share, stated)
     active.planned = active.suite.sample_count(prepared.fitting)
+    if stated is not None:
+        active.listen(RunProgress(stated, 0, active.planned))
     with active.database.write() as session:
         runs.record_progress(
             session,
@@ -251,16 +279,20 @@ def _notes_after_run(job: Job) -> Sequence[str]:
         return ()
     if info is None:
         return ()
-    model, requested = info.model(job.model_id), job.context_tokens
-    loaded = model.context_tokens if model is not None and job.engine.context_per_request else None
+    model, requested = info.model(job.model_id), job.requested_context
+    if model is not None:
+        with suppress(ServerError):  # the list of models then says all that is known of it
+            model = job.engine.loaded_model(job.client, model)
+    notes = (*info.notes, *(model.notes if model is not None else ()))
+    loaded = model.context_tokens if model is not None else None
     if loaded is None or requested is None or loaded >= requested:
-        return info.notes
+        return notes
     sentence = _(
         "The server loaded the model with a context of {loaded:,} tokens instead of the requested {requested:,}.",
         loaded=loaded,
         requested=requested,
     )
-    return (*info.notes, sentence)
+    return (*notes, sentence)
 
 
 def _counter_metrics(

@@ -25,6 +25,11 @@ class Job:
     suite: Suite
     model_id: str | None
     context_tokens: int | None
+    """What prompt and output must fit into; None where that is unknown."""
+    requested_context: int | None = None
+    """The context that each request asks for; None where none does."""
+    own_system: str | None = ""
+    """The model's own system prompt (`Engine.own_system`)."""
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     limits: WaitLimits = field(default_factory=WaitLimits)
     log: ServerLog | None = None
@@ -42,7 +47,8 @@ class Job:
             model=self.model_id,
             nonce=nonce,
             reuse_cache=case.reuses_cache,
-            context_tokens=self.context_tokens,
+            context_tokens=self.requested_context,
+            own_system=self.own_system,
             expected_prompt_tokens=expected_prompt_tokens,
             capabilities=self.capabilities,
         )
@@ -112,16 +118,17 @@ def exceeds_context(case: Case, prompt_tokens: int | None, context_tokens: int |
 def step_label(suite: Suite, cases: Sequence[Case], samples_done: int) -> str:
     """Names the sample after the first `samples_done`: `sample 2 of 5, point 1 of 3`; empty when all are done."""
     for index, case in enumerate(cases):
-        streams = case.point.concurrency
-        if samples_done < suite.rounds * streams:
+        streams, warmups = case.point.concurrency, suite.warmups_of(case)
+        rounds = warmups + suite.repetitions
+        if samples_done < rounds * streams:
             rounds_done = samples_done // streams
             sample = (
-                _("warm-up {n:,} of {all:,}", n=rounds_done + 1, all=suite.warmups)
-                if rounds_done < suite.warmups
-                else _("sample {n:,} of {all:,}", n=rounds_done - suite.warmups + 1, all=suite.repetitions)
+                _("warm-up {n:,} of {all:,}", n=rounds_done + 1, all=warmups)
+                if rounds_done < warmups
+                else _("sample {n:,} of {all:,}", n=rounds_done - warmups + 1, all=suite.repetitions)
             )
             point = _("point {n:,} of {all:,}", n=index + 1, all=len(cases)) if len(cases) > 1 else ""
             concurrency = _("{n:,} streams at once", n=streams) if streams > 1 else ""
             return joined(sample, point, concurrency, by=", ")
-        samples_done -= suite.rounds * streams
+        samples_done -= rounds * streams
     return ""

@@ -57,14 +57,15 @@ def run_suite(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | Time
     """
     ordinal, limits = 0, job.limits
     for case, prompt_tokens in prepared.cases:
-        for index in range(job.suite.rounds):
+        warmups = job.suite.warmups_of(case)
+        for index in range(warmups + job.suite.repetitions):
             stop.check()
             is_busy = yield from wait_until_idle(job.engine, job.client, limits, stop)
             if is_busy:  # it has waited long enough once: the samples are flagged as busy
                 limits = replace(limits, busy_timeout_s=0)
             if job.busy_check is not None:
                 job.busy_check.measure_between(stop)
-            round_ = _Round(case, prompt_tokens, ordinal, index, index < job.suite.warmups, is_busy)
+            round_ = _Round(case, prompt_tokens, ordinal, index, index < warmups, is_busy)
             timed_samples = yield from _play_round(job, round_, stop)
             learned = {
                 key: value for timed in timed_samples for key, value in timed.sample.trace.learned_capabilities.items()

@@ -20,10 +20,13 @@ from app.metrics.server_vs_client import stated
 from app.results.compare import soundness
 
 
-def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None) -> dict[str, Any]:
+def before(
+    prepared: Prepared, warnings: Sequence[str], load_share: float | None, stated: str | None = None
+) -> dict[str, Any]:
     """Returns the evidence of a run before its first request.
 
-    `load_share` is what other programs take of this machine's processors when the server is on it, else None.
+    `load_share` is what other programs take of this machine's processors where the server is on it, else None;
+    `stated` says what of the configuration a person stated.
     """
     evidence: dict[str, Any] = {
         "warnings": list(warnings),
@@ -42,6 +45,8 @@ def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None
         "cpu_load_share_before": load_share,
         "unsound": [],
     }
+    if stated is not None:
+        evidence["checks"].append(stated)
     if load_share is None:
         return evidence
     if load_share >= BUSY_CPU_SHARE:

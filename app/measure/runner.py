@@ -43,6 +43,8 @@ class RunOptions(TypedDict, total=False):
     warmups: int | None
     model: str | None
     note: str
+    settings: Mapping[str, Any]
+    """What a person states of the model; remembered as soon as it is known which one that is."""
 
 
 class Runner:
@@ -93,7 +95,15 @@ class Runner:
             server = servers.server(session, server_slug)
             note = options.get("note", "").strip()
             for public_id in public_ids:
-                runs.add_run(session, server, suite, model=options.get("model"), note=note, public_id=public_id)
+                runs.add_run(
+                    session,
+                    server,
+                    suite,
+                    model=options.get("model"),
+                    note=note,
+                    public_id=public_id,
+                    settings=options.get("settings"),
+                )
 
     def _wait_and_execute(self, public_id: str, listen: Listener) -> None:
         stop = Stop()

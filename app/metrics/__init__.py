@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import median
 
 from app.core import i18n
-from app.core.samples import Sample, Workload
+from app.core.samples import Sample, Status, Workload
 from app.metrics.base import NULL_REASONS, Metric, Reading, Source, missing
 from app.metrics.flags import FLAGS, NO_WHOLE_ANSWER, flags_of, is_sound, is_usable, refreshed_flags
 from app.metrics.overlap import with_prefill_overlaps
@@ -127,14 +127,23 @@ def headline_metrics(sample: Sample) -> dict[str, float | None]:
 
 
 def compute_metrics(samples: Sequence[Sample]) -> list[MetricResult]:
-    """Computes every metric of every workload. Warm-ups never count; disqualified samples are counted as left out."""
+    """Every metric of every point. Warm-ups count only where their metric says so; disqualified samples are counted as
+    left out."""
     samples = with_prefill_overlaps(samples)
     fresh, reused = (_by_point(samples, for_cached_prompt) for for_cached_prompt in (False, True))
+    whole: dict[Workload, list[Sample]] = {}
+    for sample in samples:
+        whole.setdefault(sample.point, []).append(sample)
+
+    def samples_for(metric: Metric, point: Workload) -> Sequence[Sample]:
+        by_point = whole if metric.counts_warmups else reused if metric.for_cached_prompt else fresh
+        return by_point.get(point, [])
+
     results = [
         result
         for point in {**fresh, **reused}
         for metric in metrics().values()
-        for result in _at(point, (reused if metric.for_cached_prompt else fresh).get(point, []), metric)
+        for result in _at(point, samples_for(metric, point), metric)
     ]
     return _with_shown(results + _slopes(fresh))
 
@@ -187,8 +196,8 @@ class Values:
 
 
 def values_of(metric: Metric, samples: Sequence[Sample]) -> Values:
-    """Returns the values of `samples`: those of one workload that the metric applies to (see `applies_to`), without
-    warm-ups."""
+    """`samples`: those of one point that the metric applies to (see `applies_to`), without warm-ups unless it counts
+    them."""
     values: dict[Source, list[float]] = {}
     reasons: dict[Source, Counter[str]] = {}
     left_out: Counter[str] = Counter()
@@ -196,7 +205,7 @@ def values_of(metric: Metric, samples: Sequence[Sample]) -> Values:
     samples = with_prefill_overlaps(samples)
     for streams in rounds_of(samples) if metric.round_formula is not None else [[sample] for sample in samples]:
         if unusable := [flag for sample in streams for flag in _disqualifications(metric, sample)]:
-            left_out.update(unusable[:1])
+            left_out.update([] if metric.counts_warmups else unusable[:1])
         elif invalidating := [flag for sample in streams for flag in _invalidating_flags(metric, sample)]:
             left_out.update(invalidating[:1])
         else:
@@ -233,7 +242,9 @@ def _invalidating_flags(metric: Metric, sample: Sample) -> list[str]:
 def _disqualifications(metric: Metric, sample: Sample) -> list[str]:
     """Returns why the sample cannot count: disqualifying flags, else its status; empty when it can."""
     flags = [key for key in sample.flags if key in FLAGS and FLAGS[key].disqualifies]
-    # the round of a lone stream without an answer has no values
+    if metric.counts_warmups:  # a flag says nothing against an event that the server states
+        return [] if sample.trace.status is Status.OK else [sample.trace.status.value]
+    # a lone stream without an answer is a round of nothing else, of which nothing is known
     if metric.counts_failures and sample.point.concurrency > 1:
         return [flag for flag in flags if flag not in NO_WHOLE_ANSWER]
     return flags or ([] if is_usable(sample) else [sample.trace.status.value])
@@ -273,7 +284,7 @@ def _summarised(
         maximum=summary.maximum,
         standard_deviation=summary.standard_deviation,
         samples=summary.count,
-        left_out=dict(left_out + reasons),
+        left_out=dict(left_out + (Counter() if metric.counts_warmups else reasons)),
         formula_version=metric.formula_version,
     )
 

@@ -69,6 +69,8 @@ class Metric:
     counts_failures: bool = False
     """For a metric with `round_formula`: whether a request without a whole answer counts in its round as having
     achieved nothing."""
+    counts_warmups: bool = False
+    """Whether warm-ups are read too: for an event that comes once, most likely in a warm-up."""
     invalidated_by: frozenset[str] = frozenset()
     """Flags that invalidate this metric but not the whole sample."""
     server_invalidated_by: frozenset[str] = frozenset({"unit_mismatch", "implausible"})
@@ -140,6 +142,9 @@ NULL_REASONS = {
     "not_finite": "The values give no valid number.",
     "not_stated": "The server did not state it.",
     "not_measured": "Nothing that was read reports it.",
+    "already_loaded": "The model was in memory already: no sample waited for it.",
+    "model_load": "The server loaded the model first: TTFT is mostly that.",
+    "filled_cache": "No earlier request had put the prompt into the server's cache: this one did.",
     "not_reused": "The server processed the prompt again although it had just seen it.",
     "few_readings": "It was too short for two readings of the sensors, which are read twice a second.",
     "idle_cards": "The GPUs that report their power did no work, and the processor does not report its own.",

@@ -4,10 +4,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from app.core.samples import CountSource, Sample, Status
-from app.metrics import sanity_checks, token_times
+from app.metrics import load, sanity_checks, token_times
 from app.metrics.decode import DISAGREEMENT, client_decode, difference_of_sides
 
-COLD_LOAD_MS = 100.0
 CACHED_SHARE = 0.02
 SLEPT_S = 0.1
 
@@ -130,6 +129,13 @@ def _implausible(sample: Sample) -> bool:
     )
 
 
+def _concurrent(sample: Sample) -> bool | None:
+    """The server was busy around the request, or says that it waited behind others; streams of one round do."""
+    if sanity_checks.waited_in_queue(sample):
+        return True
+    return sample.sensors.get("server_was_busy")
+
+
 def _interrupted(sample: Sample) -> bool | None:
     slept_s = sample.sensors.get("slept_s")
     if sample.sensors.get("cancelled") or slept_s is None:
@@ -192,7 +198,7 @@ FLAGS = {
             "The server loaded the model during this request.",
             "Load time is shown separately; add a warm-up, so that no sample includes it.",
             False,
-            lambda s: s.trace.server is not None and (s.trace.server.load_ms or 0) >= COLD_LOAD_MS,
+            load.is_cold,
             former_key="cold",
         ),
         Flag(
@@ -293,7 +299,8 @@ FLAGS = {
             "The server was working for somebody else at the same time.",
             "Measure again while nobody else uses the server.",
             True,
-            lambda s: s.sensors.get("server_was_busy"),
+            _concurrent,
+            rule_version=2,
         ),
         Flag(
             "client_scheduling_delay",

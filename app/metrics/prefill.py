@@ -7,6 +7,7 @@ from app.metrics import sanity_checks, token_times
 from app.metrics.arrivals import arrivals_of
 from app.metrics.base import Metric, Reading, Term, missing
 from app.metrics.decode import is_in_one_piece
+from app.metrics.load import is_cold
 
 MIN_FRESH_TOKENS = 32
 MOST_DECODE_SHARE = 0.25
@@ -62,6 +63,8 @@ def _client(sample: Sample) -> Reading:
         return missing("client", "no_token")
     if sanity_checks.is_prompt_count_absurd(sample):
         return missing("client", "implausible")
+    if is_cold(sample):
+        return missing("client", "model_load")
     if reason := _unlike_prompt(sample, ttft_ms):
         return missing("client", reason)
     fresh = fresh_prompt_tokens(sample)
@@ -113,6 +116,6 @@ METRICS = (
             "fresh prompt tokens / prefill time",
         ),
         assumed_run_deviation=0.03,
-        formula_version=5,
+        formula_version=6,
     ),
 )

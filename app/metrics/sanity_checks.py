@@ -36,6 +36,11 @@ HELD_BACK_TIMES_BUNDLED = 3
 """An answer that arrives this many times as fast as its prompt was read was generated before it arrived. The factor is
 larger when each token has its own event: all of a lone request's wait except the prompt's time may be a queue or a
 model being loaded."""
+QUEUED_MS = 100.0
+QUEUED_MS_PER_TOKEN = 0.1
+QUEUED_SHARE = 0.1
+"""A lone request that waited in the server's queue for longer than this, and for this share of TTFT, waited for others.
+Ollama's figure also holds what its template, its tokenizer and saving the prompt before take."""
 LAG_MS = 2.0
 """A reader whose mean delay exceeds this is late..."""
 LAG_SHARE = 0.1
@@ -81,6 +86,7 @@ def is_prompt_far_from_sent(sample: Sample) -> bool:
     times, sent = FAR_PROMPT_COUNTED, sample.expected_prompt_tokens
     if sent is None:
         times, sent = FAR_PROMPT, sample.point.prompt_tokens + sample.point.depth
+    sent += sample.trace.own_system_tokens
     return _stated_prompt_tokens(sample) > times * sent + FAR_TOKENS
 
 
@@ -94,6 +100,15 @@ def is_prefill_absurd(sample: Sample) -> bool:
     if first_ms and sample.trace.prompt_tokens:
         speeds.append((sample.trace.prompt_tokens - (sample.trace.cached_tokens or 0)) / first_ms)
     return any(speed * 1000 > MAX_PREFILL_TOKENS_PER_S for speed in speeds)
+
+
+def waited_in_queue(sample: Sample) -> bool:
+    """Whether the server says that a lone request waited, which it does behind those of others."""
+    server, first_ms = sample.trace.server, token_times.first_token_ms(sample.trace)
+    if server is None or server.queue_ms is None or first_ms is None or sample.point.concurrency > 1:
+        return False
+    tokens = (sample.trace.prompt_tokens or 0) + (sample.trace.output_tokens or 0)
+    return server.queue_ms > max(QUEUED_MS + QUEUED_MS_PER_TOKEN * tokens, QUEUED_SHARE * first_ms)
 
 
 def is_reader_late(sample: Sample) -> bool:

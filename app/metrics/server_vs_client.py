@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from app.core.i18n import N_, _, joined
-from app.core.samples import Sample, Status, Trace
+from app.core.samples import Sample, ServerFigures, Status, Trace
 from app.core.server_metrics import ServerMetric
 from app.core.units import format_number
 from app.metrics import MetricResult, is_usable, metrics, token_times
 from app.metrics.decode import DISAGREEMENT, Decode, client_decode
+from app.metrics.load import COLD_LOAD_MS
 from app.metrics.overlap import with_prefill_overlaps
 from app.metrics.prefill import fresh_prompt_tokens
 from app.metrics.summary import percentile
@@ -286,9 +287,11 @@ def stated(samples: Sequence[Sample]) -> list[ServerMetric]:
             )
     servers = [sample.trace.server for sample in sound if sample.trace.server]
     how = _stated_with(len(servers), complete)
-    for name in ("load_ms", "queue_ms"):
-        values = [value for server in servers if (value := getattr(server, name)) is not None]
-        server_metrics += [ServerMetric(name, "mean", "ms", fmean(values), how, origin="answers")] if values else []
+    for name in ("load_ms", "queue_ms", "overhead_ms"):
+        values = [value for server in servers if (value := _stated_ms(server, name)) is not None]
+        how_many = _stated_with(len(values), complete)
+        if values:
+            server_metrics.append(ServerMetric(name, "mean", "ms", fmean(values), how_many, origin="answers"))
     drafts = [(server.draft_accepted_tokens or 0, server.draft_tokens) for server in servers if server.draft_tokens]
     if drafts:
         accepted = sum(part for part, _ in drafts) / sum(whole for _, whole in drafts)
@@ -299,6 +302,12 @@ def stated(samples: Sequence[Sample]) -> list[ServerMetric]:
             ServerMetric("expert_cache_hit_rate", "mean", "share", fmean(hits), how, origin="answers")
         )
     return server_metrics
+
+
+def _stated_ms(server: ServerFigures, name: str) -> float | None:
+    """A duration; of the load, only where the model was loaded: the rest are no loads."""
+    value: float | None = getattr(server, name)
+    return None if name == "load_ms" and (value or 0) < COLD_LOAD_MS else value
 
 
 def _stated_with(count: int, complete: Sequence[Sample]) -> str:

@@ -39,7 +39,9 @@ def _is_whole(answer: Sequence[Event], trace: Trace) -> bool:
 
 
 def read_reused(sample: Sample) -> Sequence[Reading]:
-    """Reads TTFT of a request whose prompt is in the server's cache."""
+    """Reads TTFT of a request whose prompt is in the server's cache. A run's first request puts it there."""
+    if sample.trace.cached_tokens is None and sample.round == 0 and not sample.is_warmup:
+        return [missing("client", "filled_cache")]
     if sample.trace.cached_tokens == 0:
         return [missing("client", "not_reused")]
     return read_ttft(sample)
@@ -100,6 +102,6 @@ METRICS = (
         ),
         for_cached_prompt=True,
         invalidated_by=frozenset({"model_load"}),
-        formula_version=2,
+        formula_version=3,
     ),
 )

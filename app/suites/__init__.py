@@ -92,14 +92,13 @@ class Suite:
             raise BadInput(_("Warm-ups must be between 0 and {most}.", most=MAX_REPETITIONS))
         return suite
 
-    @property
-    def rounds(self) -> int:
-        """How often each workload is sent, warm-ups included."""
-        return self.warmups + self.repetitions
+    def warmups_of(self, case: Case) -> int:
+        """How many warm-ups a case takes: at least the one that fills the cache, where it is about that."""
+        return max(1, self.warmups) if case.reuses_cache else self.warmups
 
     def sample_count(self, cases: Sequence[Case]) -> int:
-        """Returns how many requests these of its cases take."""
-        return sum(self.rounds * case.point.concurrency for case in cases)
+        """How many requests these of its cases take, warm-ups included."""
+        return sum((self.warmups_of(case) + self.repetitions) * case.point.concurrency for case in cases)
 
 
 def point_title(point: Workload) -> str:

@@ -63,7 +63,9 @@ class TestEachEngine:
         content = "0123abcd\nhello" if server.defeat is CacheDefeat.NONCE else "hello"
         body = request.json()
         assert (body["model"], body["stream"]) == (ask.model, True)
-        assert body["messages"] == [{"role": "user", "content": content}]
+        assert body["messages"][-1] == {"role": "user", "content": content}
+        first = body["messages"][0]["content"]
+        assert first.startswith("0123abcd") is (server.defeat is CacheDefeat.NONCE)
         assert {key: body[key] for key in server.sent} == server.sent
         assert body.keys() - server.sent.keys() <= {
             "model", "stream", "messages", "max_tokens", "stream_options", "temperature", "seed",

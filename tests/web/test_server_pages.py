@@ -9,6 +9,7 @@ from app.core.settings import Settings
 from app.db import machines, servers
 from app.db.database import Database
 from app.db.tables import Server
+from tests.engines.ollama_server import OllamaModel, OllamaServer
 from tests.ports import free_port
 from tests.replay import Replay, Script, serve
 from tests.web.conftest import API_KEY
@@ -245,3 +246,19 @@ def test_discovery_offers_what_answers_here(client: TestClient, llama: Replay, m
     assert "/servers/new?url=http%3A//127.0.0.1" in answer.text
     client.post("/servers", data=form(llama.url))
     assert "Added as box" in client.get("/servers/discover").text
+
+
+def test_what_is_stated_of_a_model_stands_on_its_servers_page(client: TestClient, database: Database) -> None:
+    half = OllamaModel("half:latest", gpu_share=0.5)
+    ollama = OllamaServer([OllamaModel("small:latest"), half])
+    ollama.load("half:latest", 4096)
+    with serve(ollama.routes) as replay:
+        probed = client.post("/servers/probe", data={"base_url": replay.url}, headers=HTMX)
+        client.post("/servers", data=form(replay.url, name="ollama"))
+    assert "Ollama holds 50 % of half in GPU memory" in probed.text
+    with database.write() as session:
+        server = servers.server(session, "ollama")
+        assert server.id is not None
+        servers.remember(session, server.id, settings={"context": 8192, "cards": 1}, model_id="small:latest")
+    page = client.get("/servers/ollama").text
+    assert re.search(r"small:latest.*?stated by you.*?Context 8,192, GPUs 1", page, re.DOTALL)

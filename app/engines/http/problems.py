@@ -11,6 +11,10 @@ from app.core.i18n import N_, _, joined
 from app.engines.http.text import TextCleaner, is_html
 
 _LOADING = re.compile(r"\bload(ing)?\b|starting|not ready", re.IGNORECASE)
+_ABOUT_KEYS = re.compile(
+    r"\bkeys?\b|token|auth|forbidden|denied|permission|credential|log ?in|sign ?in|password|not allowed", re.IGNORECASE
+)
+"""Words of a refusal for want of a key; any other has a reason of its own."""
 HTML_PAGE = N_("An HTML page came back: check the URL or the login.")
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104  # compared with, never bound
 
@@ -99,6 +103,8 @@ def body_problem(error: BodyError, path: str) -> ServerError:
 def status_problem(status: int, content_type: str, body: bytes, *, path: str, cleaner: TextCleaner) -> ServerError:
     """The error that an answer with an HTTP status of 300 or more means."""
     message = cleaner.message_in_body(body, content_type)
+    if status == 403 and message is not None and not _ABOUT_KEYS.search(message):
+        return ServerError(with_words(_("The server refuses this (HTTP 403)"), message), ServerErrorKind.SERVER_ERROR)
     if status in (401, 403):
         sentence = _("The server rejected the API key.") if cleaner.api_key else _("The server wants an API key.")
         return ServerError(sentence, ServerErrorKind.NEEDS_KEY)

@@ -20,6 +20,7 @@ from app.web.run_page.sections import Section
 _TITLES = {
     "itl_ms": N_("ITL"),
     "queue_ms": N_("Queue"),
+    "overhead_ms": N_("Overhead: template and tokenizer"),
     "prefill_ms": N_("Prefill time"),
     "decode_ms": N_("Decode time"),
     "requests": N_("Requests"),
