@@ -282,7 +282,7 @@ PROFILE = Profile(
 
 @pytest.fixture
 def detected(monkeypatch: pytest.MonkeyPatch) -> Profile:
-    monkeypatch.setattr("app.hardware.detect.detect", lambda catalogue: PROFILE)
+    monkeypatch.setattr("app.web.pages.machines.detect", lambda catalogue: PROFILE)
     return PROFILE
 
 
