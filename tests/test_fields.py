@@ -21,7 +21,6 @@ from app.results.fields.field import Disclosure, Field, SearchColumn, SearchScop
 from app.results.fields.registry import GROUPS, all_fields, explorer_fields, grouped
 from app.results.fields.run import (
     filtered_series_keys,
-    requested_context_tokens,
     series_context,
     series_name,
     series_text,
@@ -135,9 +134,7 @@ def test_every_field_has_its_place() -> None:
 
 def test_the_context_of_a_workload_is_the_one_that_ceilings_are_computed_for() -> None:
     workloads = [case.point for suite in BUILT_IN.values() for case in suite.cases]
-    assert [requested_context_tokens(workload) for workload in workloads] == [
-        context_of(workload, None) for workload in workloads
-    ]
+    assert [workload.mean_context() for workload in workloads] == [context_of(workload, None) for workload in workloads]
 
 
 def test_what_a_person_named_is_never_translated() -> None:

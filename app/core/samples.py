@@ -60,6 +60,12 @@ class Workload:
     def key(self) -> str:
         return f"{self.prompt_tokens}/{self.output_tokens}/{self.concurrency}/{self.depth}"
 
+    def mean_context(self, prompt_tokens: float | None = None, output_tokens: float | None = None) -> int:
+        """Returns the mean number of tokens in the cache during a decode: with counted tokens, else nominal ones."""
+        prompt = self.prompt_tokens if prompt_tokens is None else prompt_tokens
+        output = self.output_tokens if output_tokens is None else output_tokens
+        return self.depth + round(prompt + output / 2)
+
     @classmethod
     def from_key(cls, key: str) -> "Workload":
         return cls(*(int(part) for part in key.split("/")))

@@ -53,11 +53,7 @@ def add_machine(session: Session, name: str, **fields: Any) -> Machine:
 
 def edit_machine(session: Session, slug: str, **fields: Any) -> Machine:
     """Changes columns of a machine. Its slug stays: links to a machine outlive its renaming. Raises NotFound."""
-    edited = machine(session, slug)
-    for key, value in fields.items():
-        setattr(edited, key, value)
-    session.add(edited)
-    return edited
+    return machine(session, slug).sqlmodel_update(fields)
 
 
 def archive_machine(session: Session, slug: str, archived: bool = True) -> Machine:

@@ -55,11 +55,7 @@ def add_server(session: Session, machine_id: int, name: str, engine: str, base_u
 
 def edit_server(session: Session, slug: str, **fields: Any) -> Server:
     """Changes columns of a server; its slug stays. Raises NotFound."""
-    edited = server(session, slug)
-    for key, value in fields.items():
-        setattr(edited, key, value)
-    session.add(edited)
-    return edited
+    return server(session, slug).sqlmodel_update(fields)
 
 
 def archive_server(session: Session, slug: str, archived: bool = True) -> Server:

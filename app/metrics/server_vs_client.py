@@ -182,9 +182,9 @@ def client_figure(name: str, statistic: str, samples: Sequence[Sample]) -> float
         return None  # the client's time is then mostly waiting for other streams
     if name in _SPEEDS:
         parts = [_SPEEDS[name](sample) for sample in samples]
-        known = [part for part in parts if part is not None]
-        tokens, spent_ms = sum(part[0] for part in known), sum(part[1] for part in known)
-        return tokens / spent_ms * 1000 if known and spent_ms > 0 else None
+        known_parts = [part for part in parts if part is not None]
+        tokens, spent_ms = sum(part[0] for part in known_parts), sum(part[1] for part in known_parts)
+        return tokens / spent_ms * 1000 if known_parts and spent_ms > 0 else None
     if name not in _TIMES:
         return None
     values = [value for sample in samples for value in _TIMES[name](sample)]

@@ -84,15 +84,15 @@ def suite(key: str) -> str:
 
 def known_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings with a known meaning and a value of its kind."""
-    known = {}
+    settings = {}
     for key, setting in SETTINGS.items():
         if key in IDENTITY_SETTINGS:
             continue
         value = values.get(key)
         is_number = setting.type is int and isinstance(value, int) and not isinstance(value, bool)
         if is_number or (setting.choices and value in setting.choices):
-            known[key] = value
-    return known
+            settings[key] = value
+    return settings
 
 
 def own_settings(values: Mapping[str, Any]) -> str:

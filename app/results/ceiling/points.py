@@ -159,9 +159,7 @@ def tokens_per_step(drafts: Drafts | None) -> float:
 def context_of(point: Workload, counts: TokenCounts | None) -> int:
     """Returns the mean number of tokens in the cache during a decode: as counted, else as the suite requests."""
     counts = counts or TokenCounts()
-    prompt_tokens = point.prompt_tokens if counts.prompt_tokens is None else counts.prompt_tokens
-    output_tokens = point.output_tokens if counts.output_tokens is None else counts.output_tokens
-    return point.depth + round(prompt_tokens + output_tokens / 2)
+    return point.mean_context(counts.prompt_tokens, counts.output_tokens)
 
 
 def _point_ceiling(

@@ -19,11 +19,6 @@ def _workload_field(key: str, title: str, explanation: str, of_workload: Callabl
     )  # fmt: skip
 
 
-def requested_context_tokens(workload: Workload) -> int:
-    """Returns the mean number of tokens in the cache during a decode, as the suite requests them."""
-    return workload.depth + round(workload.prompt_tokens + workload.output_tokens / 2)
-
-
 WORKLOAD_FIELDS = [
     _workload_field(
         "prompt_tokens", "Prompt tokens", "As many as the suite asks for.", lambda workload: workload.prompt_tokens
@@ -39,7 +34,7 @@ WORKLOAD_FIELDS = [
         "context_tokens",
         "Context tokens",
         "As the suite asks for: depth, prompt and half of the output.",
-        requested_context_tokens,
+        Workload.mean_context,
     ),
 ]
 
