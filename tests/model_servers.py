@@ -64,8 +64,8 @@ class Router:
     def _props(self, request: Request) -> Script:
         if "model" not in parse_qs(urlsplit(request.path).query):
             default = {"params": None, "n_ctx": 0}
-            told = {"role": "router", "model_path": "none", "model_alias": "llama-server", "build_info": "b7600-abc"}
-            return self._said(Script.json({**told, "default_generation_settings": default}))
+            props = {"role": "router", "model_path": "none", "model_alias": "llama-server", "build_info": "b7600-abc"}
+            return self._said(Script.json({**props, "default_generation_settings": default}))
         return self._of_model(request, None)
 
     def _of_model(self, request: Request, answer: Script | None) -> Script:

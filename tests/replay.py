@@ -86,8 +86,8 @@ def case(name: str) -> Answerer:
 
     def answer(request: Request) -> Script:
         if request.method == "GET":
-            known = {"object": "list", "data": [{"id": "syn-1", "object": "model"}]}
-            return Script.json(known) if request.path.endswith("/v1/models") else Script(status=404)
+            models = {"object": "list", "data": [{"id": "syn-1", "object": "model"}]}
+            return Script.json(models) if request.path.endswith("/v1/models") else Script(status=404)
         for rule in how.get("rules", ()):
             if rule["if_body_has"].encode() in request.body:
                 return Script.json(rule["body"], rule["status"])
@@ -100,10 +100,10 @@ def case(name: str) -> Answerer:
 
 def capture(folder: str, name: str) -> Script:
     """A recorded answer of a real server."""
-    found = json.loads((HERE / "captures" / folder / f"{name}.json").read_text())
-    headers = {key: value for key, value in found["headers"] or [] if key.lower() not in _HOP_BY_HOP}
-    rows = [(ms or 0, text.encode("latin-1")) for ms, text in found["chunks"]]
-    return Script(rows, found["status"] or 200, headers, found.get("headers_ms") or 0)
+    document = json.loads((HERE / "captures" / folder / f"{name}.json").read_text())
+    headers = {key: value for key, value in document["headers"] or [] if key.lower() not in _HOP_BY_HOP}
+    rows = [(ms or 0, text.encode("latin-1")) for ms, text in document["chunks"]]
+    return Script(rows, document["status"] or 200, headers, document.get("headers_ms") or 0)
 
 
 class Replay:

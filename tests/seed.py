@@ -63,8 +63,10 @@ def seed(
     setups = _setups()[:configs_used]
     places = _servers(session)
     rows = {
-        i: configs.freeze(session, places[each.server].id or 0, each.snapshot, _geometry(each.snapshot), "")
-        for i, each in enumerate(setups)
+        i: configs.freeze(
+            session, places[config_id.server].id or 0, config_id.snapshot, _geometry(config_id.snapshot), ""
+        )
+        for i, config_id in enumerate(setups)
     }
     ids = []
     step = timedelta(days=DAYS) / max(1, runs)
@@ -82,8 +84,7 @@ def seed(
         session.flush()
         assert run.id is not None
         if number >= runs - detailed:
-            taken = _samples(suite, setup, chance)
-            for sample in taken:
+            for sample in _samples(suite, setup, chance):
                 samples.add_sample(session, run.id, sample, started)
             measurements.derive(session, run.id)
         else:
@@ -98,13 +99,13 @@ def _geometry(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _servers(session: Session) -> list[Server]:
-    known = [
+    server_rows = [
         ("strix-halo", 8080, "llama.cpp", ("Radeon 8060S", 1, 96, 256, 59)),
         ("2×3090", 8081, "llama.cpp", ("RTX 3090", 2, 24, 936, 142)),
         ("m3-ultra", 8000, "openai", ("M3 Ultra", 1, 192, 819, None)),
     ]
     made = []
-    for name, port, engine, accelerator in known:
+    for name, port, engine, accelerator in server_rows:
         machine: Machine = machines.add_machine(
             session, name, kind="desktop", accelerators=[_accelerator(*accelerator)]
         )
@@ -152,7 +153,7 @@ def _triple(run: Run, case: Case, setup: _Setup, chance: random.Random) -> list[
     tokens = case.point.prompt_tokens
     ttft = setup.ttft_ms * tokens / 512 * chance.gauss(1, 0.02)
     decode = setup.decode_tokens_per_s * chance.gauss(1, 0.015)
-    given = (
+    triple_values = (
         ("ttft_ms", "client", "ms", ttft),
         ("prefill_tokens_per_s", "server", "tok/s", tokens / ttft * 1030),
         ("decode_tokens_per_s", "client", "tok/s", decode),
@@ -174,24 +175,24 @@ def _triple(run: Run, case: Case, setup: _Setup, chance: random.Random) -> list[
             sample_count=5,
             formula_version=metrics()[metric].formula_version,
         )
-        for metric, source, unit, value in given
+        for metric, source, unit, value in triple_values
     ]
 
 
 def _samples(suite: Suite, setup: _Setup, chance: random.Random) -> list[Sample]:
-    taken: list[Sample] = []
+    samples: list[Sample] = []
     for case in suite.cases:
         for place in range(suite.warmups + suite.repetitions):
             sample = made_sample(
-                ordinal=len(taken),
+                ordinal=len(samples),
                 point=case.point,
                 ttft_ms=setup.ttft_ms * case.point.prompt_tokens / 512 * chance.gauss(1, 0.02),
                 decode_tokens_per_s=setup.decode_tokens_per_s * chance.gauss(1, 0.015),
                 is_warmup=place < suite.warmups,
                 chance=chance,
             )
-            taken.append(sample)
-    return taken
+            samples.append(sample)
+    return samples
 
 
 def made_sample(

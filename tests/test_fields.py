@@ -21,7 +21,6 @@ from app.results.fields.field import Disclosure, Field, SearchColumn, SearchScop
 from app.results.fields.registry import GROUPS, all_fields, explorer_fields, grouped
 from app.results.fields.run import (
     filtered_series_keys,
-    requested_context_tokens,
     series_context,
     series_name,
     series_text,
@@ -32,7 +31,7 @@ from app.results.run_filter import PARAMETERS, RunFilter
 from app.results.run_list import list_runs
 from app.share import circumstances
 from app.suites import BUILT_IN
-from tests.compare.runs import Q8, compared, place, run, taken
+from tests.compare.runs import Q8, compared, place, run, timed
 
 CHINESE = "zh-Hant"
 
@@ -40,7 +39,7 @@ CHINESE = "zh-Hant"
 def _runs(database: Database, *values: int) -> list[str]:
     """A run for each value of the setting `rope_scale`."""
     snapshots = [replace(Q8, settings={**Q8.settings, "rope_scale": value}) for value in values]
-    return [run(database, config, taken(500, 50)) for config in place(database, *snapshots)]
+    return [run(database, config, timed(500, 50)) for config in place(database, *snapshots)]
 
 
 def _search(session: Session, text: str) -> list[str]:
@@ -94,7 +93,7 @@ def build_field() -> Iterator[Field]:
 
 def test_a_field_that_is_added_is_found_everywhere(database: Database, build_field: Field) -> None:
     configs = place(database, Q8, replace(Q8, engine_version="b6400"))
-    first, second = (run(database, config, taken(500, 50)) for config in configs)
+    first, second = (run(database, config, timed(500, 50)) for config in configs)
     with database.read() as session:
         view = {"x": "build", "y": "decode_tokens_per_s"}
         assert [point.x for point in explore(session, view, {}).result.data_points] == ["6301", "6400"]
@@ -135,9 +134,7 @@ def test_every_field_has_its_place() -> None:
 
 def test_the_context_of_a_workload_is_the_one_that_ceilings_are_computed_for() -> None:
     workloads = [case.point for suite in BUILT_IN.values() for case in suite.cases]
-    assert [requested_context_tokens(workload) for workload in workloads] == [
-        context_of(workload, None) for workload in workloads
-    ]
+    assert [workload.mean_context() for workload in workloads] == [context_of(workload, None) for workload in workloads]
 
 
 def test_what_a_person_named_is_never_translated() -> None:

@@ -78,7 +78,7 @@ def test_other_objects_are_no_messages(value: dict[str, Any]) -> None:
 
 
 def test_sentences_and_clauses_are_joined_as_the_language_joins_them() -> None:
-    def told() -> list[str]:
+    def joined_texts() -> list[str]:
         ready = _("The server is ready.")
         return [
             joined(ready, "", ready),
@@ -90,13 +90,13 @@ def test_sentences_and_clauses_are_joined_as_the_language_joins_them() -> None:
             plural(3000, "run"),
         ]
 
-    sentences = told()
+    sentences = joined_texts()
     assert sentences == [
         "The server is ready. The server is ready.", "a; b; c", "Model: x", "a, b and c", "Weights.", "decode",
         "3,000 runs",
     ]  # fmt: skip
     with i18n.use(CHINESE):
-        translations = told()
+        translations = joined_texts()
         assert translations == localized(sentences) == loads(dumps(sentences))
     assert translations[:4] == ["伺服器已就緒。伺服器已就緒。", "a；b；c", "模型：x", "a、b 與 c"]
 

@@ -56,7 +56,7 @@ def under(
 
 def test_a_clean_result_without_a_ceiling_is_limited_by_nothing_that_is_known() -> None:
     waits = replace(CLEAN, server=figures(prompt_ms=49.0), events=stream(first_ms=60, gap_ms=10))
-    assert sentences(samples_of()) == ["Something beside the prompt's processing takes the time."]
+    assert sentences(samples_of()) == ["Something other than prompt processing takes the time."]
     assert "most of the time" in sentences(samples_of(made=waits))[0]
     assert sentences(samples_of(made=replace(CLEAN, server=None))) == []
     assert sentences([]) == []
@@ -74,7 +74,7 @@ def test_loading() -> None:
     ("server", "streams", "sentence"),
     [
         ({"prompt_ms": 90.0}, 1, "The prompt's length: its processing is most of the time."),
-        ({"prompt_ms": 20.0}, 1, "Something beside the prompt's processing takes the time."),
+        ({"prompt_ms": 20.0}, 1, "Something other than prompt processing takes the time."),
         ({"prompt_ms": 20.0, "queue_ms": 70.0}, 1, "The request waited in a queue."),
         ({"prompt_ms": 20.0}, 4, "Requests wait for each other."),
     ],
@@ -124,8 +124,8 @@ def test_a_cache_that_did_not_help() -> None:
 
 def test_a_card_that_was_held_back() -> None:
     throttled = samples_of(1, sensors={"throttles": ["gpu0: temperature"]})
-    assert "A GPU was held back." in sentences(throttled)
-    assert "A GPU was held back." not in sentences(samples_of(sensors={"throttles": []}))
+    assert "A GPU was throttled." in sentences(throttled)
+    assert "A GPU was throttled." not in sentences(samples_of(sensors={"throttles": []}))
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ def test_streams_that_share() -> None:
     alone = samples_of()
     slow = trace(stream(first_ms=100, gap_ms=25), server=figures(prompt_ms=40.0))
     together = samples_of(made=slow, point=Workload(512, 11, 4))
-    assert "Streams share what there is." in sentences(together, alone=alone)
-    assert "Streams share what there is." not in sentences(samples_of(point=Workload(512, 11, 4)), alone=alone)
-    assert "Streams share what there is." not in sentences(together)
+    assert "Streams share the hardware." in sentences(together, alone=alone)
+    assert "Streams share the hardware." not in sentences(samples_of(point=Workload(512, 11, 4)), alone=alone)
+    assert "Streams share the hardware." not in sentences(together)
 
 
 def with_stall(pause_ms: float) -> Sequence[Event]:
@@ -179,8 +179,8 @@ def test_what_differs_from_sample_to_sample() -> None:
     unsteady = [
         sample(trace(stream(100, gap), server=figures(prompt_ms=40.0)), ordinal=n) for n, gap in enumerate(gaps)
     ]
-    assert "It is not the same from sample to sample." in sentences(unsteady)
-    assert "It is not the same from sample to sample." not in sentences(samples_of())
+    assert "It varies from sample to sample." in sentences(unsteady)
+    assert "It varies from sample to sample." not in sentences(samples_of())
 
 
 def test_drafts_that_are_rejected() -> None:
@@ -412,7 +412,7 @@ def test_a_low_share_of_experts_is_not_blamed_on_anything() -> None:
     assert result.unknown[-1].endswith("too few results of its kind are published to say whether that is usual.")
 
 
-SLOW = "Such hardware usually does much better"
+SLOW = "Such hardware is usually much faster"
 
 
 def prompt_remedy(row: Mapping[str, str], tokens_per_s: float) -> str:
@@ -459,7 +459,7 @@ def test_where_no_rule_speaks_it_says_what_is_not_known() -> None:
     plain = limits(Evidence(samples_of(made=replace(CLEAN, server=None))))
     assert plain.findings == ()
     assert plain.unknown[0].startswith("TTFT: the server does not state how long it worked on the prompt")
-    assert plain.unknown[1] == "Decode: nothing stands out in 100 tok/s. There is no ceiling to hold it against."
+    assert plain.unknown[1] == "Decode: nothing stands out in 100 tok/s. There is no ceiling to compare it with."
     quick = limits(Evidence(samples_of(made=replace(CLEAN, events=stream(30, 10), server=figures(prompt_ms=14.0)))))
     assert quick.unknown[0] == "TTFT: nothing stands out; the server worked on the prompt for 14.0 of 30.0 ms."
     result = limits_of_run(samples_of(), samples_of()[0].point, Unknown("No geometry.", "Tell it.", "model"))

@@ -36,7 +36,7 @@ def of_ttft(samples: Sequence[Sample], alone: Sequence[Sample] = (), engine: str
 def test_prompts_in_one_batch_wait_for_each_other_and_not_for_a_slot(alone: list[Sample]) -> None:
     (limit,) = of_ttft(played(*[(1430.0, 1420.0)] * 4), alone)
     assert limit.key == "others_prefill"
-    assert limit.sentence == "The prompts of this run's own other streams take the time."
+    assert limit.sentence == "The prompts of the run's other streams take the time."
     assert limit.evidence == "1,420 of 1,430 ms passed while other prompts were processed, with 4 streams at once"
     assert "slots" not in limit.remedy
 
@@ -85,7 +85,7 @@ def test_streams_that_are_no_slower_than_a_lone_one_wait_for_nobody() -> None:
 def test_of_prompts_in_one_batch_nobody_can_tell_what_one_consists_of() -> None:
     quick = limits(Evidence(with_prefill_overlaps(played((30.0, 14.0), (30.0, 14.0)))))
     assert quick.unknown[0] == (
-        "TTFT: several prompts were processed at the same time, so nobody can tell what the 30.0 ms of one consist of."
+        "TTFT: several prompts were processed at the same time, so the parts of one prompt's 30.0 ms are unknown."
     )
 
 
@@ -184,7 +184,7 @@ def test_a_stall_while_another_prompt_is_processed_is_none_of_other_programs(
     )
     assert ("else runs" in limit.remedy) is (key == "stalls")
     assert ("`--max-num-batched-tokens`" in limit.remedy) is (key == "others_prefill")
-    assert limit.evidence.startswith("1 pause longer than ")
+    assert limit.evidence.startswith("1 gap longer than ")
 
 
 def test_throughput_below_the_ceiling_is_explained_by_the_prompts_of_the_round() -> None:

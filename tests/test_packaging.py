@@ -51,9 +51,12 @@ def test_pins_have_hashes_and_name_no_place() -> None:
 
 def test_every_dependency_is_pinned() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    requirements = [
+        *project["dependencies"],
+        *(requirement for extra in project["optional-dependencies"].values() for requirement in extra),
+    ]
     pinned = {line.partition("==")[0] for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line}
-    assert {re.split(r"[\[>=<~!; ]", one)[0] for one in wanted} <= pinned
+    assert {re.split(r"[\[>=<~!; ]", requirement)[0] for requirement in requirements} <= pinned
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ def test_a_card_with_no_share_holds_nothing() -> None:
 
 def test_a_split_that_is_no_split_is_said() -> None:
     placement = placed([card(940, 24), card(450, 24)], dense(WEIGHT_BYTES), tensor_split="most,rest")
-    assert "not understood, so the ceiling takes no account of it: tensor_split most,rest" in assumptions(placement)
+    assert "not understood, so the ceiling ignores it: tensor_split most,rest" in assumptions(placement)
 
 
 def test_the_main_gpu_of_a_model_that_is_not_split() -> None:
@@ -129,7 +129,7 @@ def test_pipelines_of_vllm() -> None:
 
 def test_flags_that_are_not_understood_are_said() -> None:
     placement = placed([card(940, 24)], dense(WEIGHT_BYTES), flags="--rpc host:1 --port 1 -ctk q8_0 -ctv q8_0")
-    assert "not understood, so the ceiling takes no account of it: --rpc host:1" in assumptions(placement)
+    assert "not understood, so the ceiling ignores it: --rpc host:1" in assumptions(placement)
     assert isinstance(placement, Placement)
     assert str(placement.kv) == "q8_0"
 
@@ -200,7 +200,7 @@ def test_without_the_memorys_bandwidth_there_is_no_ceiling() -> None:
         placement = placed([replace(RAM, bandwidths=[]), card(448, 16)], MOE, **settings)
         assert isinstance(placement, Unknown)
         assert "The bandwidth of the machine's memory is unknown." in placement.reason
-        assert placement.remedy == "Measure it, or type it."
+        assert placement.remedy == "Measure it, or enter it."
         assert ("does not fit" in placement.reason) == (settings == {})
 
 
@@ -228,8 +228,8 @@ def test_the_ceiling_is_that_of_the_counted_tokens() -> None:
     assert with_counts.mbu is not None
     assert estimated.mbu > 1 > with_counts.mbu
     assert (with_counts.context, with_counts.above) == (8064, ())
-    assert any("nobody counted the tokens of the prompt" in sentence for sentence in estimated.assumptions)
-    assert not any("nobody counted" in sentence for sentence in with_counts.assumptions)
+    assert any("the tokens of the prompt were not counted" in sentence for sentence in estimated.assumptions)
+    assert not any("were not counted" in sentence for sentence in with_counts.assumptions)
 
 
 def test_cached_tokens_are_in_the_cache_but_not_prefilled() -> None:

@@ -18,8 +18,8 @@ ROOT = Path(__file__).parent.parent
 def test_contributing_shows_the_layers_that_are_checked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     checked = [re.split(r" [|:] ", layer) for layer in project["tool"]["importlinter"]["contracts"][0]["layers"]]
-    told = re.findall(r"^\| (`.*`) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
-    assert [re.findall(r"`(\w+)`", row) for row in told] == checked
+    rows = re.findall(r"^\| (`.*`) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    assert [re.findall(r"`(\w+)`", row) for row in rows] == checked
 
 
 WITH_EXAMPLES = [

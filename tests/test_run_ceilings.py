@@ -73,7 +73,7 @@ def test_cards_in_parallel_add_up(mode: str) -> None:
 def test_unequal_cards_in_series_take_shares_by_their_memory() -> None:
     value, placement = ceiling([RAM, card(1000e9, memory=24), card(500e9, memory=8)], cards=2)
     assert value == pytest.approx(1 / (0.75 / 1000 + 0.25 / 500))
-    assert "the split mode is not stated, so a split by layers is taken" in placement.assumptions
+    assert "the split mode is not stated, so a split by layers is assumed" in placement.assumptions
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_split_that_is_not_stated_is_the_engines_habit(engine: str, settings: 
     assert placement.split is split
     sentences = [sentence for sentence in placement.assumptions if sentence.startswith("the split mode is not stated")]
     assert len(sentences) == (0 if settings else 1)
-    assert all(("the habit of" in sentence) == (split is Split.TENSOR) for sentence in sentences)
+    assert all(("the default of" in sentence) == (split is Split.TENSOR) for sentence in sentences)
 
 
 def test_one_card_has_no_habit() -> None:
@@ -124,7 +124,7 @@ def test_both_peaks_are_named() -> None:
     assert isinstance(placement, Placement)
     assert placement.device_shares[0].device.peak_flops == 142e12
     assert (
-        "computing on Card is taken at its fastest usable path, 142 TFLOP/s; FP16 with FP32 accumulate reaches 71.0"
+        "compute of Card is that of its fastest usable path, 142 TFLOP/s; FP16 with FP32 accumulate reaches 71.0"
         in placement.assumptions
     )
 
@@ -172,7 +172,7 @@ def test_fewer_cards_than_there_are_are_the_fastest() -> None:
 def test_cards_not_stated_are_all_taken_and_said() -> None:
     value, placement = ceiling([RAM, card(count=2)], split_mode="tensor")
     assert value == pytest.approx(2000)
-    assert "the number of GPUs is not stated, so all of the machine's are taken" in placement.assumptions
+    assert "the number of GPUs is not stated, so all of the machine's are assumed" in placement.assumptions
 
 
 def test_layers_in_memory_add_their_time() -> None:
@@ -304,7 +304,7 @@ def test_the_measured_bandwidth_outranks_and_unknown_is_said(database: Database)
         session.add(config)
     with database.read() as session:
         unknown = run_document(session, public_id)["points"][0]["ceiling"]
-    assert unknown == {"reason": "The bandwidth of the machine's memory is unknown. Measure it, or type it."}
+    assert unknown == {"reason": "The bandwidth of the machine's memory is unknown. Measure it, or enter it."}
     with database.write() as session:
         machine = session.get_one(Machine, machine.id)
         assert machine.id is not None

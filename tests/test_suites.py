@@ -105,7 +105,7 @@ def test_built_in_names_are_taken(database: Database) -> None:
 def test_an_unknown_suite_names_those_that_exist(database: Database) -> None:
     with database.read() as session, pytest.raises(BadInput, match="triple, lengths, bench512"):
         stored.suite(session, "nope")
-    with database.read() as session, pytest.raises(NotFound, match="no longer there"):
+    with database.read() as session, pytest.raises(NotFound, match="no longer exists"):
         stored.suite_by_sha256(session, "triple", "0" * 64)
 
 

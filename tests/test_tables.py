@@ -28,10 +28,12 @@ def test_what_is_no_formula_stays(cell: str | float | None) -> None:
 
 @given(st.lists(st.lists(CELLS, min_size=2, max_size=2)))
 def test_every_table_comes_back(rows: list[list[str | float | None]]) -> None:
-    found = read(csv_text(["one", "two"], rows))
-    assert found[0] == ["one", "two"]
-    assert found[1:] == [["" if cell is None else str(escape_formula(cell)) for cell in row] for row in rows]
+    read_rows = read(csv_text(["one", "two"], rows))
+    assert read_rows[0] == ["one", "two"]
+    assert read_rows[1:] == [["" if cell is None else str(escape_formula(cell)) for cell in row] for row in rows]
     texts = [
-        (cell, back) for row, line in zip(rows, found[1:], strict=True) for cell, back in zip(row, line, strict=True)
+        (cell, back)
+        for row, line in zip(rows, read_rows[1:], strict=True)
+        for cell, back in zip(row, line, strict=True)
     ]
     assert not any(isinstance(cell, str) and back.lstrip(" ").startswith(FORMULA_STARTS) for cell, back in texts)

@@ -18,7 +18,7 @@ from app.core.units import GIGA, format_number
 MIN_DIFFERENCE = 0.05
 LADDER = ("F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
 STEP_DOWN = 0.92
-"""The next quantization must save at least this much to be one."""
+"""The next quantization must have at most this share of the bytes to be suggested."""
 LEAST_GAIN = 0.55
 """Published gains of F16 to Q4_K_M are 1.9 to 2.6 times, with 3.2 times fewer bytes: at least 3.2 ^ 0.55."""
 
@@ -45,27 +45,26 @@ class Fit:
     """The two unknowns of a token's time: the bandwidth that is reached, and the fixed cost of a layer."""
 
     bandwidth_bytes_per_s: float
-    """Effective one."""
+    """The effective bandwidth."""
     layer_s: float
-    """Fixed cost of a layer, whatever it reads."""
+    """The fixed cost of a layer, whatever it reads."""
     notes: tuple[str, ...] = ()
 
     def tokens_per_s(self, n_bytes: int, layers: int) -> float:
-        """Predicts tok/s with so many bytes and layers: 1 / (bytes / bandwidth + layers x cost of a layer)."""
+        """Predicts tok/s for a number of bytes and layers: 1 / (bytes / bandwidth + layers x cost of a layer)."""
         return 1 / (n_bytes / self.bandwidth_bytes_per_s + self.layer_s * layers)
 
 
 def fit(first: Observation, second: Observation, device: Device) -> Fit | str:
-    """Solves t = bytes / bandwidth + layers x cost for two runs; returns a sentence where they cannot tell the unknowns
-    apart.
-    """
+    """Solves t = bytes / bandwidth + layers x cost for two runs; returns a sentence when they do not determine the
+    unknowns."""
     determinant = first.n_bytes * second.layers - second.n_bytes * first.layers
     if abs(determinant) < MIN_DIFFERENCE * max(first.n_bytes, second.n_bytes) * max(first.layers, second.layers):
         return _("the two runs read nearly the same bytes for each layer, so their costs cannot be told apart")
     per_byte = (first.seconds * second.layers - second.seconds * first.layers) / determinant
     layer_s = (first.n_bytes * second.seconds - second.n_bytes * first.seconds) / determinant
     if per_byte <= 0:
-        return _("the run that read more was not slower, so the two runs do not differ by their bytes")
+        return _("the run that read more bytes was not slower, so the bytes do not explain the difference")
     notes = []
     bandwidth = 1 / per_byte
     if bandwidth > device.bandwidth_bytes_per_s:
@@ -87,7 +86,7 @@ class TimeShare:
     """One part of the milliseconds of a step."""
 
     key: str
-    """weights, kv, state, layers, loss"""
+    """The key: weights, kv, state, layers or loss."""
     ms: float
     words: str
 
@@ -113,9 +112,9 @@ def waterfall(
         shares.append(reading("state", 2 * step.batch * step.state_bytes, _("recurrent state, read and written")))
     if fitted is not None and layers and fitted.layer_s > 0:
         words = _(
-            "fixed cost: {layers} layers x {each} µs, from two runs",
+            "fixed cost: {layers} layers x {layer_us} µs, from two runs",
             layers=layers,
-            each=format_number(fitted.layer_s * 1e6),
+            layer_us=format_number(fitted.layer_s * 1e6),
         )
         shares.append(TimeShare("layers", layers * fitted.layer_s * 1000, words))
     loss = 1000 * step.batch / tokens_per_s - sum(share.ms for share in shares)
@@ -133,12 +132,12 @@ class MeasuredRun:
     device: Device
     kv: KvTypes
     context: int
-    """Mean context during decode: prompt + half of the output."""
+    """The mean context during decode: prompt + half of the output."""
     tokens_per_s: float
     tokens_per_step: float = 1.0
-    """More than one with speculative decoding."""
+    """The tokens of each step; more than one with speculative decoding."""
     layout: Layout | None = None
-    """Where the model lies; None: on the device alone."""
+    """The placement of the model; None: on the device alone."""
 
     def decode(self, decode_step: Step) -> DecodeCeiling | None:
         """The decode ceiling of a step on the run's devices; None where it is unknown."""
@@ -157,7 +156,7 @@ class Advice:
     ceiling_tokens_per_s: float
     low_tokens_per_s: float
     high_tokens_per_s: float
-    """Low and high: from the least gain seen in published results to the run's own share of the ceiling."""
+    """The two ends: from the least gain seen in published results to the run's own share of the ceiling."""
     words: str
 
 

@@ -23,9 +23,9 @@ class Step:
     context: int
     batch: int
     weight_bytes: int
-    """Read once for the whole batch; the strict bound, as if all sequences used the same experts."""
+    """The bytes read once for the whole batch; the strict bound, as if all sequences used the same experts."""
     expected_weight_bytes: int
-    """The same when each sequence uses experts of its own by chance; no bound, but what to expect."""
+    """The same when each sequence uses experts of its own by chance: an expectation, not a bound."""
     kv_bytes: int | None
     """KV cache of one sequence that is read; None where the layers are unknown."""
     state_bytes: int
@@ -37,7 +37,7 @@ class Step:
 
     @property
     def dense_bytes(self) -> int:
-        """Weights that lie in the layers and are read whole."""
+        """The bytes of weights in the layers that are read whole."""
         return self.weight_bytes - self.head_bytes - self.routed_bytes
 
     @property
@@ -48,17 +48,17 @@ class Step:
 
     @property
     def sequence_bytes(self) -> int:
-        """Bytes of all sequences of the batch: KV cache read, recurrent state read and written."""
+        """The bytes of all sequences of the batch: KV cache read, recurrent state read and written."""
         return self.batch * ((self.kv_bytes or 0) + 2 * self.state_bytes)
 
     @property
     def n_bytes(self) -> int:
-        """Bytes that the step reads in all, as the strict bound counts them."""
+        """All bytes that the step reads, as the strict bound counts them."""
         return self.weight_bytes + self.sequence_bytes
 
     @property
     def expected_bytes(self) -> int:
-        """Bytes of the step when each sequence uses experts of its own by chance."""
+        """The bytes of the step when each sequence uses experts of its own by chance."""
         return self.expected_weight_bytes + self.sequence_bytes
 
     @property
@@ -74,7 +74,7 @@ class Step:
         return _("{total} = {parts}", total=format_bytes(self.n_bytes), parts=joined(*parts, by=" + "))
 
     def _of_each(self, part: str) -> str:
-        """`4 x 134 MB KV cache`: what each sequence reads."""
+        """Returns what each sequence reads: `4 x 134 MB KV cache`."""
         return _("{batch} x {part}", batch=self.batch, part=part) if self.batch > 1 else part
 
 
@@ -123,7 +123,7 @@ def kv_bytes(geometry: Geometry, context: int, kv: KvTypes = F16) -> int | None:
 
 
 def kv_bytes_per_token(geometry: Geometry, kv: KvTypes = F16) -> int | None:
-    """Bytes that the cache grows by with a token, while no window is full."""
+    """Returns the bytes by which a token increases the cache while no window is full."""
     return kv_bytes(geometry, 1, kv)
 
 

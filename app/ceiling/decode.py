@@ -17,7 +17,7 @@ USUAL_SHARE = (0.60, 0.85)
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A memory with something that computes beside it: a card, or a processor with its RAM."""
+    """A memory and what computes with it: a card, or a processor with its RAM."""
 
     name: str
     bandwidth_bytes_per_s: float
@@ -42,9 +42,8 @@ class Device:
 
     @property
     def critical_intensity(self) -> float | None:
-        """The ridge of the roofline (Williams et al. 2009) in FLOP per byte: tokens at once above which computing takes
-        longer than reading 16 bit weights.
-        """
+        """The ridge of the roofline (Williams et al. 2009) in FLOP per byte: the number of simultaneous tokens above
+        which computing takes longer than reading 16-bit weights."""
         return None if self.peak_flops is None else self.peak_flops / self.bandwidth_bytes_per_s
 
 
@@ -52,13 +51,13 @@ class Split(StrEnum):
     """How several devices share a model."""
 
     LAYER = "layer"
-    """Layers one after the other on several devices, or on a card and the processor: their times add."""
+    """Layers one after the other on several devices, or on a card and the processor: their times are added."""
     TENSOR = "tensor"
     """Each layer divided over all devices: the slowest share decides."""
 
 
 RAM_STAGE = -1
-"""What lies in system memory beside cards is read before or after what they hold, by the processor."""
+"""The stage of system memory: its bytes are read before or after those of the cards, by the processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class Portion:
     device: Device
     share: float = 1.0
     stage: int | None = None
-    """Portions of one stage are read at the same time, stages one after the other; None: as the split has it."""
+    """Portions of one stage are read at the same time, stages one after the other; None: in the way of the split."""
 
     @property
     def is_in_ram(self) -> bool:
@@ -82,7 +81,7 @@ class DecodeCeiling:
 
     tokens_per_s: float
     expected_tokens_per_s: float
-    """With several sequences on a model with routed experts: what to expect, no bound. Otherwise the same."""
+    """The expectation, not a bound, for several sequences on a model with routed experts. Otherwise the same."""
     words: str
     assumptions: tuple[str, ...] = ()
 
@@ -93,8 +92,8 @@ def decode(
     """Computes the decode ceiling: batch x bandwidth / bytes of the step, over devices that each read their portion.
 
     The speed is that of all sequences of the batch together (docs/ceilings.md, What counts). `expected`: the portions
-    of `step.expected`, where experts lie elsewhere than the other weights. Raises BadInput when the portions make no
-    sense.
+    of `step.expected`, when experts are on other devices than the other weights. Raises BadInput when the portions make
+    no sense.
     """
     if (
         not portions
@@ -134,7 +133,8 @@ def decode(
 
 
 def seconds(n_bytes: int, portions: Sequence[Portion], split: Split) -> float:
-    """Seconds to read `n_bytes`: the times of stages add, and within a stage the slowest portion decides."""
+    """Returns the seconds to read `n_bytes`: the times of stages are added, and within a stage the slowest portion
+    decides."""
     total_share = sum(portion.share for portion in portions)
     return sum(
         max(n_bytes * portion.share / total_share / portion.device.bandwidth_bytes_per_s for portion in stage)
@@ -154,7 +154,7 @@ def _stages(portions: Sequence[Portion], split: Split) -> list[list[Portion]]:
 
 
 def decode_on(step: Step, device: Device) -> DecodeCeiling:
-    """The decode ceiling of a step on a single device."""
+    """Computes the decode ceiling of a step on a single device."""
     return decode(step, [Portion(device)])
 
 
@@ -168,7 +168,7 @@ class Drafting:
     def __post_init__(self) -> None:
         if self.drafted < 1 or not 0 <= self.accepted <= self.drafted:
             raise BadInput(
-                _("Accepted tokens must be between none and the drafted ones, of which there is at least one.")
+                _("The accepted tokens must be between 0 and the drafted tokens, of which there is at least one.")
             )
 
 
@@ -214,7 +214,7 @@ def with_drafts(ceiling: DecodeCeiling, drafted: float, accepted: float) -> Deco
 
 
 def usual_range(ceiling_tokens_per_s: float) -> tuple[float, float]:
-    """The range in tok/s of most good results: 60 to 85 % of a decode ceiling."""
+    """Returns the range in tok/s of most good results: 60 to 85 % of a decode ceiling."""
     low, high = USUAL_SHARE
     return ceiling_tokens_per_s * low, ceiling_tokens_per_s * high
 
@@ -242,15 +242,15 @@ CONTEXTS = (0, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """The decode ceiling with so many tokens in the cache, and the range of most good results, in tok/s."""
+    """The decode ceiling with this many tokens in the cache, and the range of most good results, in tok/s."""
 
     context: int
     ceiling_tokens_per_s: float
     low_tokens_per_s: float
     high_tokens_per_s: float
-    """Low and high: the range of most good results."""
+    """The two ends of the range of most good results."""
     kv_share: float
-    """Share of 1 of the step's bytes that is KV cache."""
+    """The share of the step's bytes that is KV cache, 0 to 1."""
 
 
 def against_context(

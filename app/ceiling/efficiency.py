@@ -1,4 +1,5 @@
-"""The share of its ceiling that a measured speed reaches: beside published results, and when it is more than all of it.
+"""The share of its ceiling that a measured speed reaches: compared with published results, and when it exceeds the
+ceiling.
 
 `published.csv` has one line for each published result, with its source. Fewer than `LEAST_ROWS` of a group judge
 nothing.
@@ -19,9 +20,9 @@ from app.core.units import format_bytes, format_number
 
 CACHE_FACTOR = 10
 NEAR = 0.15
-"""A share within so much of the published median, relative to it, is usual."""
+"""A share within this relative distance of the published median is usual."""
 FAR = 0.5
-"""A prefill below so much of the published median is slow."""
+"""A prefill below this share of the published median is slow."""
 TABLE = Path(__file__).with_name("published.csv")
 LEAST_ROWS = 5
 DENSE, MOE, HYBRID = "dense", "moe", "hybrid"
@@ -51,7 +52,7 @@ class PublishedGroup:
 
     models: str
     devices: str
-    """Their titles, not yet translated."""
+    """The titles of the devices, not yet translated."""
     count: int
     low: float
     median: float
@@ -83,9 +84,8 @@ def device_class(name: str, vendor: str, kind: str, memory_kind: str) -> str | N
 
 
 def decode_group(device_class: str | None, kind: str) -> PublishedGroup | None:
-    """Published shares of the decode ceiling; None where there are too few. Matrix units do not change how decode
-    reads.
-    """
+    """Returns the published shares of the decode ceiling; None when there are too few. Matrix units make no difference
+    to decode."""
     merged = _WITHOUT_MATRIX_UNITS.get(device_class or "", device_class)
     matching = [
         row for row in published_rows() if _WITHOUT_MATRIX_UNITS.get(row["device_class"], row["device_class"]) == merged
@@ -94,14 +94,14 @@ def decode_group(device_class: str | None, kind: str) -> PublishedGroup | None:
 
 
 def prefill_group(device_class: str | None, kind: str) -> PublishedGroup | None:
-    """Published shares of the prefill ceiling; None where there are too few."""
+    """Returns the published shares of the prefill ceiling; None when there are too few."""
     matching = [row for row in published_rows() if row["device_class"] == device_class]
     return _group(device_class, kind, matching, "prefill_share_percent")
 
 
 @cache
 def published_rows() -> tuple[Mapping[str, str], ...]:
-    """All lines of `published.csv`, by its column names."""
+    """Returns all lines of `published.csv`, by its column names."""
     with TABLE.open(encoding="utf-8", newline="") as file:
         return tuple(csv.DictReader(file))
 
@@ -120,14 +120,14 @@ def _group(
 
 
 def mbu(tokens_per_s: float, ceiling_tokens_per_s: float) -> float:
-    """Model bandwidth utilisation (Databricks 2023) as a share of 1, never clamped: a decode speed over its ceiling."""
+    """Computes model bandwidth utilisation (Databricks 2023) as a share of 1, never clamped: a decode speed over its
+    ceiling."""
     return tokens_per_s / ceiling_tokens_per_s
 
 
 def mfu(tokens_per_s: float, tokens: int, flops: float, peak_flops: float) -> float:
-    """Model FLOP utilisation (PaLM, Chowdhery et al. 2022) of a prefill of `tokens` tokens that takes `flops`; a share
-    of 1, never clamped.
-    """
+    """Computes model FLOP utilisation (PaLM, Chowdhery et al. 2022) of a prefill of `tokens` tokens that takes `flops`;
+    a share of 1, never clamped."""
     return tokens_per_s / tokens * flops / peak_flops
 
 
@@ -160,7 +160,7 @@ def least_usual(group: PublishedGroup) -> float:
 
 
 def is_slow_prefill(share: float, group: PublishedGroup | None) -> bool:
-    """Whether a prefill is far below what published results of its kind reach; never without enough of them."""
+    """Whether a prefill is far below what published results of its kind reach; False without enough of them."""
     return group is not None and share < FAR * group.median
 
 
@@ -214,7 +214,7 @@ def above_ceiling_reasons(
 
 
 def cache_guard(step: Step, cache_bytes: int | None) -> str | None:
-    """Warns where so much fits the last-level cache that a run may exceed the ceiling; None where it cannot."""
+    """Warns when so much fits the last-level cache that a run may exceed the ceiling; None when it cannot."""
     if cache_bytes is None or step.n_bytes >= CACHE_FACTOR * cache_bytes:
         return None
     return _(

@@ -15,15 +15,17 @@ from app.core.i18n import N_, _
 MAX_BLOCKS = 2_000
 SHOWN_KEYS = 8
 STATE_BYTES = 4
-"""Of an element of recurrent state: engines keep it in float32."""
+"""Bytes of an element of recurrent state: engines keep it in float32."""
 SHARED_KV = N_("layers that use another layer's KV cache are counted as reading nothing more")
 MLA = N_("MLA: the KV cache holds one latent and one rope part for each token")
 CHUNKED = N_("chunked attention counts a whole chunk once one is full; right after a chunk begins, fewer are read")
-NO_ACCOUNT = N_("an older Roofmark read the model's file and kept no account of keys that it did not understand")
+NO_ACCOUNT = N_(
+    "an older version of Roofmark read the model's file and did not record the keys that it did not understand"
+)
 
 
 class Source(StrEnum):
-    """Where a geometry was read."""
+    """The source of a geometry."""
 
     GGUF = "gguf"
     CONFIG = "config.json"
@@ -51,7 +53,7 @@ class Part:
         return Part(self.parameters + other.parameters, self.n_bytes + other.n_bytes)
 
     def scaled(self, factor: float) -> "Part":
-        """The same parameters in `factor` times the bytes."""
+        """Returns the same parameters in `factor` times the bytes."""
         return Part(self.parameters, round(self.n_bytes * factor))
 
     @classmethod
@@ -62,7 +64,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """All weights by how a step uses them, without vision and audio parts and blocks for further tokens (MTP)."""
+    """All weights by their use in a step, without vision and audio parts and blocks for further tokens (MTP)."""
 
     dense: Part
     """Read whole in each step: attention, dense and shared FFN, norms, routers."""
@@ -84,7 +86,7 @@ class Weights:
         return self.total.n_bytes * 8 / self.total.parameters
 
     def scaled(self, factor: float) -> "Weights":
-        """The same parameters in `factor` times the bytes."""
+        """Returns the same parameters in `factor` times the bytes."""
         return Weights(*(part.scaled(factor) for part in (self.dense, self.routed, self.head, self.unread)))
 
 
@@ -99,18 +101,18 @@ class Attention:
     """The same of the V cache; 0 where V is a view of K (MLA). Both are 0 where another layer's cache is used."""
     q_heads: int
     qk_dim: int
-    """Per query head, in prefill."""
+    """The width per query head, in prefill."""
     v_dim: int
     window: int | None = None
-    """Tokens that these layers see; None sees all."""
+    """The number of tokens that these layers see; None: all."""
     chunk: int | None = None
-    """Chunked attention: a token sees those since the last multiple of so many tokens."""
+    """Chunked attention: a token sees those since the last multiple of this many tokens."""
     top_k: int | None = None
-    """Sparse attention: of the entries that a layer sees, it picks so many."""
+    """Sparse attention: the number of entries that a layer picks of those it sees."""
     compression: int | None = None
-    """So many tokens share one cached entry, beside the single entries of the window."""
+    """The number of tokens that share one cached entry; the window's entries are single tokens."""
     may_see_all: bool = False
-    """Which layers slide is unknown: this window is the least that they may read."""
+    """Whether it is unknown which layers slide: this window is then the least that they may read."""
 
     def entries(self, context: int) -> int:
         """Cached entries that one of these layers reads with so many tokens in the cache."""
@@ -139,30 +141,30 @@ class Geometry:
     expert_blocks: tuple[int, ...] = ()
     """Blocks that have routed experts, counted from 0; empty: unknown."""
     assumptions: tuple[str, ...] = ()
-    """What was taken for granted, in words."""
+    """The assumptions in words."""
     certainty: Certainty = Certainty.BOUND
     not_understood: tuple[str, ...] = ()
     """Keys that shape bytes and were seen, but are not understood."""
     weights_at_most: Weights | None = None
-    """Where files of one quantization differ: `weights` are the fewest bytes that they have, these the most."""
+    """The most bytes when files of one quantization differ; `weights` are then the fewest."""
 
     def __post_init__(self) -> None:
         """Raises BadInput for weights of which a token reads nothing: they would have no ceiling."""
         if self.weights is not None:
             read_part = self.weights.dense + self.weights.head + self.weights.routed.scaled(self.expert_share)
             if not read_part.n_bytes or not self.params_active:
-                raise BadInput(_("A token reads none of its weights, so this describes no whole language model."))
+                raise BadInput(_("A token reads none of the weights, so this is not a complete language model."))
 
     @property
     def doubt(self) -> str:
-        """Why a ceiling is an estimate, in words; empty where it is a bound."""
+        """Why a ceiling is an estimate, in words; empty for a bound."""
         if self.certainty is Certainty.BOUND:
             return ""
         if not self.not_understood:
-            return _("an estimate, no bound: the figures that it is made of are not exact")
+            return _("an estimate, not a bound: the figures that it is computed from are not exact")
         more = " …" if len(self.not_understood) > SHOWN_KEYS else ""
         keys = ", ".join(self.not_understood[:SHOWN_KEYS]) + more
-        return _("an estimate, no bound: Roofmark does not understand {keys}", keys=keys)
+        return _("an estimate, not a bound: Roofmark does not understand {keys}", keys=keys)
 
     @property
     def expert_share(self) -> float:
@@ -176,7 +178,7 @@ class Geometry:
 
     @property
     def params_active(self) -> int | None:
-        """Parameters that one token uses; tables that are only looked up are not among them."""
+        """The parameters that one token uses, without tables that are only looked up."""
         if self.weights is None:
             return None
         routed = round(self.weights.routed.parameters * self.expert_share)
@@ -188,7 +190,7 @@ class Geometry:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Geometry":
-        """The inverse of `to_json`. Raises BadInput when the document is none of ours."""
+        """Reads what `to_json` returned. Raises BadInput for any other document."""
         try:
             fields = dict(document)
             for key in ("weights", "weights_at_most"):
@@ -206,7 +208,7 @@ class Geometry:
             fields["not_understood"] = tuple(fields.get("not_understood", ()))
             return cls(**fields)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise BadInput(_("This is not the geometry of a model as Roofmark writes it.")) from error
+            raise BadInput(_("This is not a model geometry that Roofmark has written.")) from error
 
 
 def printable(text: str) -> str:
@@ -220,7 +222,7 @@ def group_alike(layers: Iterable[Attention]) -> tuple[Attention, ...]:
 
 
 def from_parameter_counts(params_total: float, params_active: float, bits: float) -> Geometry:
-    """Makes the geometry of a model of which only parameter counts and bits per weight are known. Raises BadInput."""
+    """Makes the geometry of a model from its parameter counts and bits per weight alone. Raises BadInput."""
     if not 0 < params_active <= params_total <= 1e15:
         raise BadInput(_("Active parameters must be more than none and no more than all parameters."))
     check_bits(bits)
@@ -231,7 +233,8 @@ def from_parameter_counts(params_total: float, params_active: float, bits: float
         attention=None,
         assumptions=(
             _(
-                "parameter counts and {bits:g} bits per weight were typed by hand, so looked-up tables count too",
+                "parameter counts and {bits:g} bits per weight were entered by hand, so tables that are only looked "
+                "up count too",
                 bits=bits,
             ),
             _("layers are unknown, so KV cache and attention are left out"),
@@ -271,12 +274,12 @@ FULL_EVERY = {
 
 
 def slides_by_period(every: int, blocks: int) -> list[bool]:
-    """Whether each layer slides: every `every`-th sees everything, the others slide; with 0 all slide."""
+    """Returns whether each layer slides: every `every`-th sees everything, the others slide; with 0 all slide."""
     return [not every or (index + 1) % every != 0 for index in range(blocks)]
 
 
 def slides_by_default(family: str, window: int, blocks: int) -> tuple[list[bool], bool, str]:
-    """Whether each layer slides where a window has no pattern, whether that is unknown, and the assumption."""
+    """Returns whether each layer slides when a window has no pattern, whether that is unknown, and the assumption."""
     name = family.removesuffix("_text").replace("-", "_").replace("gptoss", "gpt_oss")
     if every := FULL_EVERY.get(name):
         sentence = _("no pattern beside the sliding window: 1 layer in {every} sees all", every=every)

@@ -33,7 +33,7 @@ _LOOK_UPS = re.compile(r"(token_embd|per_layer_token_embd|position_embd|token_ty
 _ROUTED = re.compile(r"ffn_(gate|up|down|gate_up)(_exps|_chexps|\.\d+)\.")
 _ATTENDS = re.compile(r"attn_(q|q_b|k|kv_a_mqa|kv_b|k_b)\.weight")
 LLAMA4_CHUNK = 8192
-"""Its files do not say."""
+"""The chunk of Llama 4, which its files do not state."""
 _RECURRENT = re.compile(r"ssm_|time_mix_|shortconv\.")
 
 
@@ -62,9 +62,9 @@ def geometry(header: Header, source: Source) -> Geometry:
     weights = _weights(header.tensors, predictors, blocks) if header.tensors else None
     total, used = keys.number("expert_count"), keys.number("expert_used_count")
     if weights and weights.routed.n_bytes and not total:
-        raise BadInput(_("there are routed experts, but not how many."))
+        raise BadInput(_("it has routed experts, but does not state how many."))
     if used > total:
-        raise BadInput(_("a token is said to use {used} of {total} experts.", used=used, total=total))
+        raise BadInput(_("it states that a token uses {used} of {total} experts.", used=used, total=total))
     no_weights_reason = (
         missing_parts(keys, by_block, own_blocks, {tensor.name for tensor in header.tensors}) if header.tensors else ""
     )
@@ -92,7 +92,7 @@ def geometry(header: Header, source: Source) -> Geometry:
 
 
 def _unknown_types(tensors: Iterable[Tensor]) -> list[str]:
-    """What is taken for granted of tensors whose number format only a fork knows."""
+    """Returns assumptions about tensors whose number format only a fork knows."""
     names = sorted({tensor.type_name for tensor in tensors if tensor.is_sized_by_place})
     if not names:
         return []
@@ -305,13 +305,13 @@ def missing_parts(keys: Keys, by_block: Mapping[int, Sequence[str]], blocks: Seq
 
 
 def _expects(keys: Keys, index: int, *names: str) -> bool:
-    """A list that gives a layer none of something says that it has none."""
+    """Whether a list expects something of a layer: a list with nothing for a layer says that it has none."""
     values = (keys.metadata.get(f"{keys.architecture}.{name}") for name in names)
     return not any(isinstance(value, list) and index < len(value) and value[index] == 0 for value in values)
 
 
 def _is_half(names: Sequence[str]) -> bool:
-    """What goes in without what comes out, or the reverse."""
+    """Whether only one of input and output is there."""
 
     def has(pattern: str) -> bool:
         return any(re.match(pattern, name) for name in names)

@@ -1,4 +1,4 @@
-"""The key-values of a GGUF file, read with doubt and with account of which keys were used."""
+"""The key-values of a GGUF file. Every value is checked, and the keys that were used are recorded."""
 
 import re
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class Keys:
 
     metadata: Mapping[str, Any]
     _numbers: dict[str, int | None] = field(default_factory=dict, init=False, compare=False)
-    """What was read already: each layer asks anew, and a list may be long."""
+    """Values read already: each layer asks again, and a list may be long."""
     _used: set[str] = field(default_factory=set, init=False, compare=False)
 
     @property
@@ -64,7 +64,7 @@ class Keys:
     def blocks(self) -> int:
         """`block_count`. Raises BadInput where it makes no sense."""
         if not 0 < (blocks := self.number("block_count")) <= MAX_BLOCKS:
-            raise BadInput(_("{blocks} blocks make no language model.", blocks=blocks))
+            raise BadInput(_("a language model cannot have {blocks} blocks.", blocks=blocks))
         return blocks
 
     def get(self, key: str) -> Any:
@@ -82,11 +82,11 @@ class Keys:
         return default if count is None else count
 
     def understand(self, *names: str) -> None:
-        """Marks keys as understood, although this model needs none of them."""
+        """Marks keys as understood, although this model does not need them."""
         self._used.update(names)
 
     def not_understood(self) -> tuple[str, ...]:
-        """Names keys that shape what a token reads and were not used, and the architecture where it is unknown."""
+        """Returns keys that shape what a token reads and were not used, and the architecture when it is unknown."""
         prefix = f"{self.architecture}."
         architecture_keys = {
             key.removeprefix(prefix): value for key, value in self.metadata.items() if key.startswith(prefix)
@@ -119,5 +119,5 @@ class Keys:
 
     def _checked(self, key: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 40:
-            raise BadInput(_("{name} is {value!r}, which is no count.", name=key, value=printable(str(value))))
+            raise BadInput(_("{name} is {value!r}, which is not a count.", name=key, value=printable(str(value))))
         return value

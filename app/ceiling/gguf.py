@@ -23,15 +23,15 @@ MAX_STRINGS = 2_000_000
 MAX_TENSORS = 65_536
 MAX_KEYS = 16_384
 MAX_NUMBERS = 200_000
-"""Kept of all arrays together."""
+"""The most numbers kept of all arrays together."""
 MAX_NAME = 256
 MAX_DEPTH = 8
 NESTED_COST = 20
-"""An array within an array costs as much as so many strings."""
+"""An array within an array costs as much as this many strings."""
 KEPT_STRING = 1_024
 KEPT_ARRAY = 4_096
 FIRST_CHUNK, LARGEST_CHUNK = 1 << 14, 1 << 20
-"""Read at once: little first, since most shards have a short header."""
+"""The bytes read at once: little first, since most shards have a short header."""
 
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
@@ -42,7 +42,7 @@ class GGUFFormatError(Exception):
 
 
 class Budget:
-    """What reading all shards of a model together may cost."""
+    """Limits what reading all shards of a model together may cost."""
 
     def __init__(self) -> None:
         self.bytes_read = MAX_BYTES_READ
@@ -73,7 +73,7 @@ class Budget:
 
 
 class Cursor:
-    """Goes forward through a file in chunks; every length is compared with the file's size before it is believed."""
+    """Reads a file forward in chunks; every length is checked against the file's size before it is used."""
 
     def __init__(self, file: BinaryIO, size: int, order: str, budget: Budget, position: int) -> None:
         self._file, self._size, self._budget = file, size, budget
@@ -88,10 +88,10 @@ class Cursor:
         return self._chunk_at + self._offset
 
     def _load(self, count: int) -> None:
-        """Makes the next `count` bytes stand in the chunk."""
+        """Loads the next `count` bytes into the chunk."""
         position = self.position
         if count > self._size - position:
-            raise GGUFFormatError(_("it is cut short, or a length in it is a lie"))
+            raise GGUFFormatError(_("it is cut short, or a length in it is wrong"))
         self._file.seek(position)
         chunk = self._file.read(max(count, self._read_next))
         self._read_next = min(4 * self._read_next, LARGEST_CHUNK)
@@ -111,7 +111,7 @@ class Cursor:
     def skip(self, count: int) -> None:
         """Goes past the next `count` bytes without reading them."""
         if count > self._size - self.position:
-            raise GGUFFormatError(_("it is cut short, or a length in it is a lie"))
+            raise GGUFFormatError(_("it is cut short, or a length in it is wrong"))
         self._offset += count
 
     def number(self, code: str) -> Any:
@@ -167,7 +167,7 @@ class Cursor:
         return None
 
     def _skip_strings(self, count: int) -> None:
-        """The vocabulary: hundreds of thousands of short strings, so this loop is as flat as it can be."""
+        """Skips strings: a vocabulary has hundreds of thousands of short ones, so this loop is as flat as possible."""
         length_of = self._formats["Q"].unpack_from
         while count:
             if self._offset + 8 > len(self._chunk):
@@ -178,13 +178,13 @@ class Cursor:
                 count -= 1
             self._offset = offset
             if self.position > self._size:
-                raise GGUFFormatError(_("it is cut short, or a length in it is a lie"))
+                raise GGUFFormatError(_("it is cut short, or a length in it is wrong"))
 
 
 MAGIC = b"GGUF"
 MAX_DIMENSIONS = 4
 MAX_BITS = 64
-"""Of one weight, in whatever number format."""
+"""The most bits of one weight, in whatever number format."""
 MAX_ALIGNMENT = 1 << 20
 
 _SHARD_NAME = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
@@ -222,7 +222,7 @@ def is_gguf(start: bytes) -> bool:
 
 
 def read_header(path: Path) -> Header:
-    """Reads the header of a model; any shard of a split file stands for all. Raises BadInput."""
+    """Reads the header of a model from any shard of a split file. Raises BadInput."""
     budget = Budget()
     header = _read_file(path, budget)
     count = header.metadata.get("split.count", 1)
@@ -273,7 +273,7 @@ def _shards(path: Path, count: int) -> list[Path]:
 def _read_shard(path: Path, index: int, count: int, budget: Budget) -> Header:
     header = _read_file(path, budget)
     if (header.metadata.get("split.no"), header.metadata.get("split.count")) != (index, count):
-        raise BadInput(_("{name} says of itself that it is another shard than its name says.", name=path.name))
+        raise BadInput(_("{name} states another shard number inside than in its name.", name=path.name))
     return header
 
 
@@ -286,11 +286,11 @@ def _read_file(path: Path, budget: Budget) -> Header:
     except OSError as error:
         raise BadInput(_("{name} cannot be read: {why}.", name=path.name, why=_(str(error.strerror)))) from error
     except GGUFFormatError as error:
-        raise BadInput(_("{name} is not a sound GGUF file: {error}.", name=path.name, error=error)) from error
+        raise BadInput(_("{name} is not a valid GGUF file: {error}.", name=path.name, error=error)) from error
 
 
 def _parse(path: Path, file: BinaryIO, size: int, budget: Budget) -> Header:
-    start = file.read(8) if size else b""  # files that the system makes up have no size, and reading one may wait
+    start = file.read(8) if size else b""  # virtual files of the system have no size, and reading one may block
     if not is_gguf(start):
         raise GGUFFormatError(_("it does not begin with the letters GGUF"))
     if len(start) < 8:
@@ -306,7 +306,7 @@ def _parse(path: Path, file: BinaryIO, size: int, budget: Budget) -> Header:
     for _key in range(key_count):
         key = cursor.name()
         if key in metadata:
-            raise GGUFFormatError(_("the key {key!r} is there twice", key=key))
+            raise GGUFFormatError(_("it has the key {key!r} twice", key=key))
         metadata[key] = cursor.value(cursor.number("I"))
     placed = [_tensor(cursor) for _place in range(tensor_count)]
     data_bytes = size - _aligned(cursor.position, metadata)
@@ -383,4 +383,4 @@ def _check_places(placed: list[tuple[Tensor, int]], data_bytes: int) -> None:
 
 def _refuse_twins(path: Path, tensors: tuple[Tensor, ...]) -> None:
     if len({tensor.name for tensor in tensors}) != len(tensors):
-        raise BadInput(_("{name} is not a sound GGUF file: a tensor is there twice.", name=path.name))
+        raise BadInput(_("{name} is not a valid GGUF file: it has a tensor twice.", name=path.name))

@@ -1,4 +1,4 @@
-"""Attention and FFN of a layer in a config.json: what it caches, and how many parameters are dense or of experts."""
+"""Attention and FFN of a layer in a config.json: what it caches, and how many parameters are dense or in experts."""
 
 from dataclasses import dataclass
 
@@ -20,12 +20,12 @@ _SPARSE_KEYS = (
     "use_sparse_attention", "sparse_disable_index_value", "sparse_index_dim", "sparse_num_index_heads", "kernel_size",
     "kernel_stride", "window_size", "dense_len",
 )  # fmt: skip
-"""Of block-sparse attention: what picks the blocks, which is left out, and what is read beside them."""
+"""Keys of block-sparse attention: what picks the blocks, which is left out, and what is read in addition."""
 TOP_K = ("index_topk", "index_top_k", "indexer_topk", "indexer_top_k")
 
 
 def attention(config: HfConfig, layer: Layer) -> Attention | None:
-    """What the attention of a layer caches, for a `config` that looks at this layer; None where it has none.
+    """Returns what the attention of a layer caches, for a `config` at this layer; None when it has none.
 
     Raises Missing, BadInput.
     """
@@ -51,7 +51,7 @@ def attention(config: HfConfig, layer: Layer) -> Attention | None:
 
 
 def latent_rank(config: HfConfig) -> int:
-    """`kv_lora_rank` of MLA (DeepSeek-V2, 2024); 0 where there is none, though the file may name its sizes."""
+    """Returns `kv_lora_rank` of MLA (DeepSeek-V2, 2024); 0 when there is none, though the file may have its sizes."""
     if not config.flag("use_mla", default=True):
         config.understand("kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
         return 0
@@ -80,13 +80,13 @@ def _compressed(config: HfConfig, heads: int) -> Attention:
 
 
 def _longest_ratio(config: HfConfig) -> int:
-    """Layers that compress most read all of what is left; the others pick."""
+    """Returns the longest ratio: layers that compress most read all of what is left; the others pick."""
     ratios = [ratio for ratio in config.list_of("compress_ratios") or () if isinstance(ratio, int)]
     return max(ratios, default=0)
 
 
 def _top_k(config: HfConfig) -> int | None:
-    """Entries that sparse attention picks; None where it reads all."""
+    """Returns the number of entries that sparse attention picks; None when it reads all."""
     for prefix in ("sparse_attention_config.", "sparse_config."):
         if blocks := config.count(
             *(f"{prefix}{name}" for name in ("sparse_topk_blocks", "topk_blocks", "topk")), default=0
@@ -176,7 +176,7 @@ def _mla_parameters(config: HfConfig, cached: int, qk_dim: int, v_dim: int) -> i
 
 
 def _indexer_parameters(config: HfConfig) -> int:
-    """What picks the entries of sparse attention."""
+    """Returns the parameters that pick the entries of sparse attention."""
     config.understand("index_topk_freq", "index_skip_topk_offset", "index_topk_pattern")
     kinds = config.value("indexer_types")
     is_shared = isinstance(kinds, list) and config.entry(kinds) == "shared"
@@ -230,7 +230,7 @@ EXPERT_WIDTH = (
     "ffn_config.ffn_hidden_size", "expert_hidden_size",
 )  # fmt: skip
 RATIOS = ("hidden_ratio", "mlp_ratio", "expansion_ratio", "mlp_expansion_factor")
-"""Of a width that is named too."""
+"""Ratios of a width that the file has too."""
 SHARED_COUNT = ("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts")
 SHARED_WIDTH = ("moe_shared_expert_intermediate_size",)
 SHARED_TOTAL = (

@@ -66,7 +66,7 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
     try:
         plan, assumptions = layers(config)
     except Missing as error:
-        raise BadInput(_("This is not the config.json of a language model: it has no {error}.", error=error)) from error
+        raise BadInput(_("This is not the config.json of a language model: it has no {key}.", key=error)) from error
     attending, state = _cache(config, plan, assumptions)
     fewest, most, experts = _weights(document, config, plan, bits, assumptions)
     if attending and any(group.v_elements == 0 and group.k_elements for group in attending):
@@ -75,7 +75,11 @@ def from_config(document: Mapping[str, Any], bits: float | None = None) -> Geome
         assumptions.append(_(CHUNKED))
     if config.experts_used > config.experts > 0:
         raise BadInput(
-            _("A token is said to use {used} of {experts} experts.", used=config.experts_used, experts=config.experts)
+            _(
+                "It states that a token uses {used} of {experts} experts.",
+                used=config.experts_used,
+                experts=config.experts,
+            )
         )
     not_understood = _not_understood(document, config)
     return Geometry(
@@ -121,9 +125,7 @@ def _cache(config: HfConfig, plan: Sequence[Layer], assumptions: list[str]) -> t
         ]
         return group_alike(groups), sum(state_bytes(config.at(index), layer) for index, layer in enumerate(plan))
     except Missing as error:
-        assumptions.append(
-            _("config.json names no {error}, so KV cache and state are unknown and left out", error=error)
-        )
+        assumptions.append(_("config.json has no {key}, so KV cache and state are unknown and left out", key=error))
         return None, 0
 
 
@@ -154,7 +156,7 @@ def _weights(
                 ),
             )
         else:
-            assumptions.insert(0, _("config.json names no {error}, so the weights are unknown", error=error))
+            assumptions.insert(0, _("config.json has no {key}, so the weights are unknown", key=error))
         return None, None, (config.experts if routed else 0, 0)
     assumptions.append(roles.words)
     is_tied = config.flag(

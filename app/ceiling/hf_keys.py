@@ -1,5 +1,5 @@
-"""A config.json, read with doubt and with account of which keys were used; and the families that Roofmark understands,
-with what their classes take where a file leaves keys out."""
+"""A config.json. Every value is checked, and the keys that were used are recorded; and the families that Roofmark
+understands, with the defaults of their classes for keys that a file leaves out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,13 +35,13 @@ CHUNK = ("attention_chunk_size",)
 
 
 class Missing(Exception):
-    """The config does not name what is needed; the message is the key."""
+    """The config lacks something that is needed; the message is the key."""
 
 
 class HfConfig:
-    """Keys of a config.json; an inner object's are named with their way: `linear_attn_config.head_dim`.
+    """The keys of a config.json; an inner object's keys have their path: `linear_attn_config.head_dim`.
 
-    A list gives each layer its own value: `at` looks at one layer.
+    A list gives each layer its own value: `at` selects one layer.
     """
 
     def __init__(self, values: Mapping[str, Any], index: int | None = None, used: set[str] | None = None) -> None:
@@ -51,7 +51,7 @@ class HfConfig:
         self._index = index
 
     def at(self, index: int) -> "HfConfig":
-        """The same config, looking at one layer."""
+        """Returns the same config at one layer."""
         return HfConfig(self.values, index, self.used)
 
     def is_of(self, *families: str) -> bool:
@@ -72,7 +72,7 @@ class HfConfig:
         return place
 
     def entry(self, values: list[Any]) -> Any:
-        """Returns what a list says of this layer; None where it says nothing."""
+        """Returns a list's value for this layer; None when it has none."""
         return values[self._index] if self._index is not None and self._index < len(values) else None
 
     def understand(self, *names: str) -> None:
@@ -80,8 +80,7 @@ class HfConfig:
         self.used.update(names)
 
     def count(self, *names: str, default: int | None = None) -> int:
-        """Returns the count under the first of these keys that is there; the others are used too where they say the
-        same.
+        """Returns the count under the first of these keys that exists; the others count as used when they agree.
 
         Raises Missing, BadInput.
         """
@@ -110,7 +109,7 @@ class HfConfig:
             if isinstance(value, list):
                 value = str(value)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 32:
-            raise BadInput(_("{name} is {value!r}, which is no count.", name=name, value=str(value)[:60]))
+            raise BadInput(_("{name} is {value!r}, which is not a count.", name=name, value=str(value)[:60]))
         return value
 
     def list_of(self, *names: str) -> list[Any] | None:
@@ -156,7 +155,7 @@ class HfConfig:
         named = len(kinds) if kinds else None
         blocks = self.count(*BLOCKS, default=named)
         if not 0 < blocks <= MAX_BLOCKS:
-            raise BadInput(_("{blocks:,} layers make no language model.", blocks=blocks))
+            raise BadInput(_("A language model cannot have {blocks:,} layers.", blocks=blocks))
         return blocks
 
     @property
@@ -180,7 +179,7 @@ def _hashable(value: Any) -> Any:
 
 
 def language_part(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the part about the language model, with what only the outer part says about it."""
+    """Returns the part about the language model, with what only the outer part states about it."""
     inner = dict(document)
     while nested := next((inner[key] for key in NESTED if isinstance(inner.get(key), dict)), None):
         outer = inner
@@ -192,7 +191,7 @@ def language_part(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outer_keys(document: Mapping[str, Any], inner: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a larger model says beside its language part, without what the language part repeats."""
+    """Returns what a larger model has outside of its language part, without repetitions."""
     return {key: value for key, value in document.items() if key not in NESTED and inner.get(key) != value}
 
 
@@ -233,10 +232,10 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
     "phimoe": {"num_local_experts": 16, "num_experts_per_tok": 2},
     "mixtral": {"num_local_experts": 8, "num_experts_per_tok": 2},
 }
-"""What the class of a family takes for keys that its files may leave out."""
+"""The defaults of a family's class for keys that its files may leave out."""
 
 
 def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Fills in what the family's class takes for keys that the file leaves out."""
+    """Adds the defaults of the family's class for keys that the file leaves out."""
     defaults = _DEFAULTS.get(str(values.get("model_type") or ""), {})
     return {**values, **{key: value for key, value in defaults.items() if values.get(key) is None}}

@@ -1,4 +1,4 @@
-"""What the layers of a Hugging Face config.json are.
+"""The layers of a Hugging Face config.json.
 
 A layer is a mixer (some attention or a recurrence) and an FFN; hybrids leave out one of them in each layer.
 """
@@ -84,7 +84,7 @@ def layers(config: HfConfig) -> tuple[list[Layer], list[str]]:
     if isinstance(pattern, str):
         letters = pattern.replace("|", "")
         if not set(letters) <= set(HYBRID_LETTERS) or len(letters) != blocks:
-            raise BadInput(_("Its layer pattern does not name {blocks} layers that Roofmark knows.", blocks=blocks))
+            raise BadInput(_("Its layer pattern does not describe {blocks} layers of known kinds.", blocks=blocks))
         return [HYBRID_LETTERS[letter] for letter in letters], []
     mixers, is_unknown_pattern, assumptions = _mixers(config, blocks, names)
     shares = _shares_kv(config, blocks)
@@ -128,7 +128,7 @@ def _cycled(names: list[Any], blocks: int, config: HfConfig) -> list[Any]:
     if config.is_of("recurrent_gemma") and len(names) < blocks:
         return [names[index % len(names)] for index in range(blocks)]
     raise BadInput(
-        _("It names the kinds of {count} layers, but does not name {blocks}.", count=len(names), blocks=blocks)
+        _("It lists the kinds of {count} layers, but not those of {blocks}.", count=len(names), blocks=blocks)
     )
 
 
@@ -253,6 +253,6 @@ def _is_routed(config: HfConfig, index: int) -> bool:
 
 
 def dense_first(config: HfConfig) -> int:
-    """Returns how many layers at the beginning are dense in a model with experts, by whatever name."""
+    """Returns how many layers at the beginning are dense in a model with experts, under any of the names."""
     names = [name for name in config.values if _DENSE_FIRST.fullmatch(name)]
     return config.count(*names, "moe_layer_start_index", default=0)

@@ -1,5 +1,5 @@
-"""Bits per weight of each role, by what a config.json says of its quantization: the fewest that its files have, and the
-most, where files of one quantization differ."""
+"""Bits per weight of each role, from the quantization in a config.json: the fewest that its files have, and the most,
+when files of one quantization differ."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ SMALLEST_ATTENTION = 8.5
 EXPERT_FORMATS = ("fp4", "mxfp4")
 SCALE_BITS = 16
 SPARSE_INDEX_BITS = 1
-"""Of each weight, to say which two of four are left."""
+"""The bits per weight that say which two of four are left."""
 LARGEST_BLOCK = 32
 """Blocks of small floats share a scale of 8 bits."""
 _PROTECTED = {
@@ -33,7 +33,7 @@ _WHOLE = {
     "mixer": re.compile(r"(self_attn|attention|attn|mixer)[.*$]*$"),
     "routed": re.compile(r"experts[.*$]*$"),
 }
-"""All of such a module, not a part of it."""
+"""Matches all of such a module, not a part of it."""
 _BITS_KEYS = ("bits", "w_bit", "weight_bits", "num_bits", "nbits", "wbits", "q_bits", "w_bits")
 
 
@@ -76,7 +76,7 @@ class Bits:
 
 
 def bits_by_role(document: Mapping[str, Any], bits: float | None) -> Bits:
-    """Reads the bits per weight of each role from a config.json; `bits`, where stated, are those of all.
+    """Reads the bits per weight of each role from a config.json; stated `bits` are those of all roles.
 
     Raises Missing (quantized in a way that Roofmark does not know), BadInput.
     """
@@ -86,7 +86,7 @@ def bits_by_role(document: Mapping[str, Any], bits: float | None) -> Bits:
     inner = language_part(document)
     dtype = str(inner.get("torch_dtype") or inner.get("dtype") or "").removeprefix("torch.")
     plain = DTYPE_BITS.get(dtype, 16.0)
-    sentence = _("{bits:g} bits per weight, taken for granted", bits=plain)
+    sentence = _("{bits:g} bits per weight, assumed", bits=plain)
     if dtype in DTYPE_BITS:
         sentence = _("{bits:g} bits per weight, from its type {type}", bits=plain, type=dtype)
     for key in QUANTIZATION_KEYS:
@@ -200,7 +200,7 @@ def _overrides(settings: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, 
 
 
 def _grouped(weights: Mapping[str, Any], method: str, is_mlx: bool) -> Iterator[float]:
-    """4 bits in groups of 64 with a 16 bit scale and a 16 bit zero point are 4.5."""
+    """Returns the bits with scales: 4 bits in groups of 64 with a 16-bit scale and a 16-bit zero point are 4.5."""
     bits: Any = next((weights[key] for key in _BITS_KEYS if weights.get(key) is not None), None)
     if bits is None and isinstance(books := weights.get("num_codebooks"), int):
         book_bits, size = weights.get("nbits_per_codebook"), weights.get("in_group_size")
@@ -218,7 +218,7 @@ def _grouped(weights: Mapping[str, Any], method: str, is_mlx: bool) -> Iterator[
 
 
 def _scale_bits(weights: Mapping[str, Any], bits: float, method: str, is_mlx: bool) -> float:
-    """Bits of one weight's share of its group's scale; what is uncertain is left out."""
+    """Returns the bits of one weight's share of its group's scale; what is uncertain is left out."""
     size = weights.get("group_size", weights.get("q_group_size"))
     if isinstance(size, bool) or not isinstance(size, int) or size <= 0 or method in ("exl2", "exl3"):
         return 0.0
@@ -250,7 +250,7 @@ def _head(settings: Mapping[str, Any], method: str, weight: Range, plain: float,
 
 
 def _unless_protected(settings: Mapping[str, Any], role: str, weight: Range, plain: float) -> Range:
-    """Modules that stay as they are: of every layer where the name has no layer's number, else of some."""
+    """Returns whether modules stay unquantized: of every layer when the name has no layer's number, else of some."""
     if role not in _PROTECTED or not _protects(settings, role):
         return weight
     is_whole = any(_WHOLE[role].search(name) and not re.search(r"\d", name) for name in _plain_modules(settings))

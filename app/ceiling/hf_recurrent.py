@@ -65,7 +65,7 @@ class DeltaNet:
 
     @property
     def channels(self) -> int:
-        """What the convolution sees: q, k and v."""
+        """The width of the convolution's input: q, k and v."""
         return 2 * self.k_heads * self.k_dim + self.v_heads * self.v_dim
 
     @property

@@ -1,4 +1,4 @@
-"""A model on several memories: cards that share it, and system memory for what is not on them."""
+"""A model on several memories: cards that share it, and system memory for the rest."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,31 +11,31 @@ from app.core.i18n import _
 from app.core.units import format_bytes
 
 OVERHEAD = 0.05
-"""What an engine needs beside weights and KV cache, at least, as a share of both."""
+"""The minimum that an engine needs besides weights and KV cache, as a share of both."""
 
 
 @dataclass(frozen=True)
 class Memory:
     device: Device
     capacity_bytes: int | None = None
-    """None: unknown, so that nothing is said about what fits."""
+    """None: unknown, so that nothing is checked for fitting."""
 
 
 @dataclass(frozen=True)
 class Layout:
     cards: tuple[Memory, ...]
-    """Empty where the processor works alone."""
+    """The cards; empty when the processor works alone."""
     ram: Memory | None = None
     """None: its bandwidth is unknown."""
     offload: Offload = field(default_factory=Offload)
     split: Split = Split.LAYER
     shares: tuple[float, ...] = ()
-    """Share of each card, relative to each other; empty where nothing states them, and memory sizes count."""
+    """The relative shares of the cards; empty when nothing states them, and memory sizes count."""
     stages: int = 1
     """Stages of a pipeline, each of which divides its layers over its cards (only with a tensor split)."""
 
     def decode(self, geometry: Geometry, step: Step) -> DecodeCeiling | None:
-        """None where a part is in system memory and that memory's bandwidth is unknown."""
+        """Returns the decode ceiling of a step; None when a part is in system memory whose bandwidth is unknown."""
         portions, by_chance = self.portions(geometry, step), step.expected
         expected = portions if by_chance == step else self.portions(geometry, by_chance)
         if portions is None or expected is None:
@@ -45,7 +45,7 @@ class Layout:
         return replace(ceiling, assumptions=(*sentences, *ceiling.assumptions)) if sentences else ceiling
 
     def portions(self, geometry: Geometry, step: Step) -> list[Portion] | None:
-        """Returns which memory reads how much of a step; None where that memory's bandwidth is unknown."""
+        """Returns how much of a step each memory reads; None when that memory's bandwidth is unknown."""
         if not self.cards:
             return [Portion(self.ram.device)] if self.ram else None
         if self.overflow(geometry, step) is not None:
@@ -56,14 +56,14 @@ class Layout:
         return in_ram(geometry, self.offload) if self.cards else InRam()
 
     def overflow(self, geometry: Geometry, step: Step) -> str | None:
-        """One sentence where the model does not fit the cards, with as much elsewhere as settings say."""
+        """Returns one sentence when the model does not fit the cards, with the parts elsewhere that settings name."""
         capacities = [card.capacity_bytes for card in self.cards]
         if self.offload.is_observed or not capacities or None in capacities or geometry.weights is None:
             return None
         needed, placed = needed_bytes(geometry, step), self.placed(geometry)
         on_cards, overhead = float(needed), OVERHEAD
         if outside := placed.held_bytes(geometry, sequence_bytes(step)):
-            # somebody chose these settings, so only what surely cannot be is refused; look-up tables are not on cards
+            # a person chose these settings, so only an impossible split is refused; look-up tables are not on cards
             on_cards, overhead = needed - outside - geometry.weights.unread.n_bytes, 0.0
         parts = zip(self.card_shares(), capacities, strict=True)
         if all((1 + overhead) * on_cards * share <= (capacity or 0) for share, capacity in parts):
@@ -92,7 +92,7 @@ class Layout:
         )
 
     def sentences(self, geometry: Geometry, step: Step) -> list[str]:
-        """How the model lies, where that is not simply on one device."""
+        """Returns sentences on the placement, when it is not simply one device."""
         if (overflow := self.overflow(geometry, step)) is None:
             return list(self.placed(geometry).sentences)
         words = [overflow]
@@ -114,7 +114,12 @@ class Layout:
             )
         )
         if _is_only_totals(geometry):
-            words.append(_("which weights are experts is unknown, so what a token reads is taken as spread evenly"))
+            words.append(
+                _(
+                    "which weights are experts is unknown, so the bytes that a token reads are assumed to be "
+                    "spread evenly"
+                )
+            )
         ram_bytes = self.ram.capacity_bytes if self.ram else None
         cards = sum(card.capacity_bytes or 0 for card in self.cards)
         if ram_bytes is not None and needed_bytes(geometry, step) > ram_bytes + cards:
@@ -122,7 +127,7 @@ class Layout:
         return words
 
     def card_shares(self) -> tuple[float, ...]:
-        """Shares of 1, one for each card."""
+        """Returns one share of 1 for each card."""
         shares: Sequence[float] = self.shares
         if not shares:
             sizes = [card.capacity_bytes or 0 for card in self.cards]
@@ -151,7 +156,8 @@ class Layout:
         ]
 
     def _best_split(self, geometry: Geometry, step: Step) -> list[Portion] | None:
-        """What is read most often per byte lies in the fastest memory. Cards that divide each layer fill together."""
+        """Returns the best split: what is read most often per byte is in the fastest memory. Cards that divide each
+        layer fill together."""
         if self.ram is None:
             return None
         parts = _by_density(geometry, step)
@@ -174,24 +180,24 @@ def _bandwidth(memory: Memory) -> float:
 
 
 def needed_bytes(geometry: Geometry, step: Step) -> int:
-    """What must be held: all weights, and cache and state of each sequence."""
+    """Returns the bytes that must be held: all weights, and cache and state of each sequence."""
     assert geometry.weights is not None
     return geometry.weights.total.n_bytes + sequence_bytes(step)
 
 
 def sequence_bytes(step: Step) -> int:
-    """What cache and state take; a step writes the state as well as it reads it."""
+    """Returns the bytes of cache and state; a step writes the state as well as it reads it."""
     return step.batch * ((step.kv_bytes or 0) + step.state_bytes)
 
 
 def _is_only_totals(geometry: Geometry) -> bool:
-    """Whether experts are known by nothing but the count of all and of active parameters."""
+    """Whether experts are known only from the counts of all and of active parameters."""
     weights = geometry.weights
     return bool(geometry.source is Source.TYPED and weights and weights.unread.n_bytes and not weights.routed.n_bytes)
 
 
 def _by_density(geometry: Geometry, step: Step) -> list[tuple[float, float]]:
-    """Bytes held and bytes read in a step, what is read most per byte held first."""
+    """Returns bytes held and bytes read in a step, those read most per byte held first."""
     weights = geometry.weights
     assert weights is not None
     held_always = weights.dense.n_bytes + weights.head.n_bytes
@@ -209,7 +215,7 @@ def _by_density(geometry: Geometry, step: Step) -> list[tuple[float, float]]:
 
 
 def _filled(parts: Sequence[tuple[float, float]], capacities: Sequence[float]) -> list[float]:
-    """Bytes read from each memory, when parts fill them in order; what finds no room is left out."""
+    """Returns the bytes read from each memory when parts fill them in order; what does not fit is left out."""
     reads = [0.0] * len(capacities)
     free = list(capacities)
     for n_held, n_read in parts:

@@ -1,4 +1,4 @@
-"""Holds a geometry's totals against those that its name, its index or its server states: 70B, A3B, 8x7B."""
+"""Compares a geometry's totals with those that its name, its index or its server states: 70B, A3B, 8x7B."""
 
 import re
 from collections.abc import Iterable
@@ -21,7 +21,8 @@ _TOTAL = re.compile(rf"(?<![A-Za-z0-9.])(\d{{1,4}}(?:\.\d+)?)([bmt]){_END}", re.
 def with_totals_checked(
     geometry: Geometry, names: Iterable[object], parameters: object = None, n_bytes: object = None
 ) -> Geometry:
-    """Says what is more than 5 % apart. Where all weights should be fewer bytes, the ceiling is an estimate.
+    """Returns the geometry with a remark on what is more than 5 % apart. When all weights should be fewer bytes, the
+    ceiling is an estimate.
 
     `parameters` and `n_bytes` are what the file or its index states of the whole.
     """

@@ -43,7 +43,7 @@ GGML_TYPES: dict[int, tuple[str, int, int]] = {
     40: ("NVFP4", 64, 36),
     41: ("Q1_0", 128, 18),
 }
-"""Number in a GGUF file -> (name, elements of a block, bytes of a block)."""
+"""The name, the elements of a block and the bytes of a block, by the number in a GGUF file."""
 
 GGML_BLOCKS: dict[str, tuple[int, int]] = {name: (elements, size) for name, elements, size in GGML_TYPES.values()}
 
@@ -63,7 +63,7 @@ USUAL_BITS: dict[str, float] = {
     "Q3_K_M": 3.91,
     "Q2_K": 3.0,
 }
-"""Bits per weight of a whole model under its label, as a rule; a real file differs."""
+"""The usual bits per weight of a whole model under its label; a real file differs."""
 
 UNKNOWN = "unknown"
 LONGEST_TYPE = 40
@@ -83,18 +83,18 @@ KV_BITS: dict[str, float] = {
     "iq4_nl": 4.5,
     UNKNOWN: 0,
 }
-"""Bits of a value. What is unknown is left out of the bytes, so that a ceiling stays one."""
+"""The bits of a value. Unknown types are left out of the bytes, so that a ceiling stays one."""
 _BITS_IN_NAME = re.compile(r"[a-z]+_?(1|2|3|4|5|6|8|16|32)(?![0-9])[a-z0-9_.]{0,30}")
 _K_AND_V = re.compile(r"k(\d{1,2})_?v(\d{1,2})")
-"""A fork's name for both caches: `k8v4`."""
+"""Matches a fork's name for both caches: `k8v4`."""
 
 
 @cache
 def kv_bits(name: str) -> float | None:
-    """Returns the bits of a value of a KV cache of this type; None where the name does not tell.
+    """Returns the bits of a value of a KV cache of this type; None when the name does not state them.
 
-    Of a type that is not in the table, those in its name: the scales that it may have are left out, like everything
-    uncertain.
+    For a type that is not in the table they are those in its name: the scales that it may have are left out, like
+    everything uncertain.
 
     >>> kv_bits("q8_0"), kv_bits("q8"), kv_bits("nvfp4"), kv_bits("turbo3"), kv_bits("turbo9")
     (8.5, 8.0, 4.0, 3.0, None)
@@ -109,7 +109,7 @@ def kv_bits(name: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class KvTypes:
-    """Types of the K and the V cache. A type of unknown size counts as nothing, so that a ceiling stays one."""
+    """The types of the K and the V cache. A type of unknown size counts as nothing, so that a ceiling stays one."""
 
     k: str = "f16"
     v: str = "f16"
@@ -119,7 +119,7 @@ class KvTypes:
             if not 0 < len(name) <= LONGEST_TYPE or not name.isascii() or not name.isprintable():
                 raise BadInput(
                     _(
-                        "{name!r} is no KV cache type; usual are {examples}.",
+                        "{name!r} is not a KV cache type; common ones are {examples}.",
                         name=name[:LONGEST_TYPE],
                         examples=", ".join(usual for usual in KV_BITS if usual != UNKNOWN),
                     )
@@ -127,14 +127,14 @@ class KvTypes:
 
     @property
     def bits(self) -> tuple[float, float]:
-        """Bits of a value of K, and of V."""
+        """The bits of a value of K, and of V."""
         if k_and_v := _K_AND_V.fullmatch(self.k if self.k == self.v else ""):
             return float(k_and_v[1]), float(k_and_v[2])
         return kv_bits(self.k) or 0, kv_bits(self.v) or 0
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What is taken for granted of types that are not in the table."""
+        """Returns the assumptions about types that are not in the table."""
         sentences = []
         for name in dict.fromkeys((self.k, self.v)):
             if (bits := kv_bits(name)) is None:
@@ -156,7 +156,7 @@ class KvTypes:
 
     @classmethod
     def parse(cls, text: str) -> "KvTypes":
-        """`q8_0`, or `q8_0/f16` where K and V differ. Raises BadInput."""
+        """Parses `q8_0`, or `q8_0/f16` when K and V differ. Raises BadInput."""
         k, _, v = (part.strip() for part in text.strip().lower().partition("/"))
         return cls(k, v or k)
 
@@ -168,22 +168,22 @@ _MIXES = {
     "Q2_K_L": 3.2, "Q4_K_L": 4.95, "Q5_K_L": 5.8, "Q6_K_L": 6.7,
     "Q2_K_XL": 3.3, "Q3_K_XL": 4.35, "Q4_K_XL": 5.0, "Q5_K_XL": 5.85, "Q6_K_XL": 6.8, "Q8_K_XL": 9.5,
 }  # fmt: skip
-"""Labels that no block type has; those with L and XL keep some tensors larger, about as much as stated here."""
+"""Labels that no block type has; those with L and XL keep some tensors larger, by about the amount here."""
 _BITS = {**{name: 8 * size / elements for name, (elements, size) in GGML_BLOCKS.items()}, **_MIXES, **USUAL_BITS}
 _KNOWN = sorted(_BITS, key=len, reverse=True)
 _STATED = re.compile(r"(?<![\d.])(\d{1,2}(?:\.\d+)?)[ _-]?(?:bits?|bpw)(?![a-z])", re.IGNORECASE)
-"""`4-bit`, `4.25bpw`"""
+"""Matches `4-bit` and `4.25bpw`."""
 _TYPED = re.compile(r"(?<![a-z])(?:float|fp|nf|int|uint|bf|mxfp|nvfp|hqq|iq|q|w)(\d{1,2})(?!\d)", re.IGNORECASE)
-"""`int4`, `fp8`, `nf4`, `w4a16`"""
+"""Matches `int4`, `fp8`, `nf4` and `w4a16`."""
 _WIDEST = 64
 
 
 @cache
 def bits_of_label(label: str) -> float | None:
-    """About how many bits a weight has under this label; None where it does not tell.
+    """Returns about how many bits a weight has under this label; None when it does not state them.
 
-    The longest name that Roofmark knows within the label, else a number of bits that is stated, else the number of a
-    type's name. As a rule only: a real file differs.
+    The longest known name within the label counts, else a stated number of bits, else the number of a type's name. A
+    real file differs.
 
     >>> bits_of_label("Q4_K_M"), bits_of_label("UD-IQ2_XS"), bits_of_label("GPTQ-Int4"), bits_of_label("4.25bpw")
     (4.85, 2.3125, 4.0, 4.25)

@@ -1,4 +1,4 @@
-"""Which share of each role of a model lies in system memory, by the settings that say so."""
+"""Computes which share of each role of a model is in system memory, from the settings."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ ALL_LAYERS = 10**6
 _LONGEST_PATTERN = 500
 _MOST_REPETITIONS = 3
 _MOST_QUANTIFIERS = 5
-"""Of one pattern, with those that repeat nothing: each multiplies the ways to match a name."""
+"""The most quantifiers of one pattern, with those that repeat nothing: each multiplies the ways to match a name."""
 _MOST_PATTERNS = 40
 _CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
 _GROUP_START = re.compile(r"\(\?(?:P?<[^>]*>|P=|<?[=!]|[aiLmsux-]*:?)")
@@ -29,16 +29,16 @@ _INNERMOST = re.compile(r"\(([^()]*)\)([*+{]?)")
 
 @dataclass(frozen=True)
 class Offload:
-    """What an engine leaves in system memory by its settings; None where they say nothing of that."""
+    """What an engine leaves in system memory by its settings; None where they do not state it."""
 
     gpu_layers: int | None = None
     n_cpu_moe: int | None = None
     """The first blocks whose routed experts are in system memory."""
     override_tensor: str = ""
     gpu_share: float | None = None
-    """Share of 1 of the whole model that is in the memory of cards, as Ollama says."""
+    """The share of the whole model in the memory of cards, 0 to 1, as Ollama reports it."""
     gpu_weight_bytes: int | None = None
-    """Weights in the memory of cards, as an engine's log says."""
+    """The bytes of weights in the memory of cards, from an engine's log."""
     is_kv_in_ram: bool = False
 
     @classmethod
@@ -57,7 +57,7 @@ class Offload:
 
     @property
     def is_observed(self) -> bool:
-        """Whether the engine itself says how much is on cards, so that it surely fits them."""
+        """Whether the engine itself reports how much is on cards, so that it surely fits them."""
         return self.gpu_share is not None or self.gpu_weight_bytes is not None
 
 
@@ -68,16 +68,16 @@ def _count(settings: Mapping[str, object], key: str) -> int | None:
 
 @dataclass(frozen=True)
 class RamShares:
-    """Shares of 1 of each role's bytes that lie in system memory."""
+    """The share of each role's bytes in system memory, 0 to 1."""
 
     dense: float = 0.0
     routed: float = 0.0
     head: float = 0.0
     sequences: float = 0.0
-    """KV cache and recurrent state."""
+    """The share of KV cache and recurrent state."""
 
     def n_bytes(self, step: Step) -> float:
-        """Bytes of a step that are read from system memory."""
+        """Returns the bytes of a step that are read from system memory."""
         return (
             step.dense_bytes * self.dense
             + step.routed_bytes * self.routed
@@ -88,19 +88,19 @@ class RamShares:
 
 @dataclass(frozen=True)
 class InRam:
-    """What lies in system memory. Of several readings of the same settings the one that reads least counts."""
+    """The parts in system memory. When the same settings can be read in several ways, the reading with the fewest bytes
+    counts."""
 
     readings: tuple[RamShares, ...] = (RamShares(),)
     sentences: tuple[str, ...] = ()
 
     def n_bytes(self, step: Step) -> float:
-        """Bytes of a step that are read from system memory, by the reading that reads least."""
+        """Returns the bytes of a step that are read from system memory, by the reading with the fewest."""
         return min(shares.n_bytes(step) for shares in self.readings)
 
     def held_bytes(self, geometry: Geometry, sequence_bytes: int) -> float:
-        """Bytes of weights that a step may read, of KV cache and state: the most that any reading holds in system
-        memory.
-        """
+        """Returns the bytes of weights that a step may read, of KV cache and state: the most that any reading holds in
+        system memory."""
         weights = geometry.weights
         assert weights is not None
         return max(
@@ -113,16 +113,14 @@ class InRam:
 
 
 def in_ram(geometry: Geometry, offload: Offload) -> InRam:
-    """Works out which shares of a model lie in system memory. Layers are taken as equally large."""
+    """Computes which shares of a model are in system memory. Layers are taken as equally large."""
     blocks = geometry.blocks
     sentences: list[str] = []
     if offload.gpu_share is not None:
         left = 1 - offload.gpu_share
         if left:
             percent = round(100 * offload.gpu_share)
-            sentences.append(
-                _("{percent} % of the model are in GPU memory, the rest in system memory", percent=percent)
-            )
+            sentences.append(_("{percent} % of the model is in GPU memory, the rest in system memory", percent=percent))
         return InRam((RamShares(left, left, left, left),), tuple(sentences))
     if not blocks:
         if offload.gpu_layers == 0:
@@ -143,7 +141,7 @@ def _readings(blocks: int, expert_blocks: tuple[int, ...], offload: Offload) -> 
 
 
 def _layer_readings(offload: Offload, blocks: int) -> list[tuple[int, bool]]:
-    """How many of the first layers are in system memory, and whether the head is.
+    """Returns how many of the first layers are in system memory, and whether the head is.
 
     Of N layers on cards one is the head in newer builds of llama.cpp; older ones moved it last.
     """
@@ -175,7 +173,7 @@ def _shares(
 
 
 def _as_logged(geometry: Geometry, gpu_bytes: int, shares: RamShares) -> RamShares:
-    """What is not on cards by the log: of a mixture of experts its experts first, else all roles alike.
+    """Returns what is not on cards by the log: for a mixture of experts its experts first, else all roles alike.
 
     Look-up tables stay in system memory and are not read.
     """
@@ -235,7 +233,8 @@ def _words(geometry: Geometry, offload: Offload) -> list[str]:
 
 
 class _Overrides:
-    """`pattern=buffer` pairs as llama.cpp takes them: searched for in a tensor's name, the first match wins."""
+    """`pattern=buffer` pairs as llama.cpp reads them: patterns are searched for in a tensor's name, and the first match
+    wins."""
 
     def __init__(self, text: str) -> None:
         self.rules, _unknown = _parsed(text)
@@ -244,7 +243,7 @@ class _Overrides:
         return next((is_ram for pattern, is_ram in self.rules if pattern.search(name)), otherwise)
 
     def is_block_in_ram(self, index: int, otherwise: bool) -> bool:
-        """Whether all of a block's other weights are; the sizes of single ones are unknown."""
+        """Whether all of a block's other weights are in system memory; the sizes of single ones are unknown."""
         if not self.rules:
             return otherwise
         return all(self.is_in_ram(f"blk.{index}.{name}.weight", otherwise) for name in _DENSE)
@@ -252,7 +251,7 @@ class _Overrides:
 
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> tuple[tuple[tuple[re.Pattern[str], bool], ...], tuple[str, ...]]:
-    """Each pattern with whether it moves to system memory, and what could not be understood."""
+    """Returns each pattern with whether it moves tensors to system memory, and what could not be understood."""
     rules: list[tuple[re.Pattern[str], bool]] = []
     unknown: list[str] = []
     for pair in filter(None, map(str.strip, text.split(","))):
@@ -268,8 +267,8 @@ def _parsed(text: str) -> tuple[tuple[tuple[re.Pattern[str], bool], ...], tuple[
 
 
 def _is_harmless(pattern: str) -> bool:
-    """Whether searching takes no more than moments, whoever wrote it: few repetitions, and no repeated group in which
-    something is repeated or chosen, since such a group can match one text in more ways than anyone could try."""
+    """Whether searching with a pattern takes little time, whoever wrote it: it has few repetitions, and no repeated
+    group that contains a repetition or a choice, since such a group can match one text in too many ways."""
     if len(pattern) > _LONGEST_PATTERN:
         return False
     plain = re.sub(r"([*+?}])[?+]", r"\1", _GROUP_START.sub("(", _CLASS.sub("x", pattern)))
@@ -284,8 +283,8 @@ def _is_harmless(pattern: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _not_understood(text: str, blocks: int) -> tuple[str, ...]:
-    """Pairs that are none, and patterns that move to system memory some, but not all, of what a block has besides
-    routed experts: how large that part is, is unknown."""
+    """Returns invalid pairs, and patterns that move to system memory some, but not all, of what a block has besides
+    routed experts: the size of that part is unknown."""
     rules, unknown = _parsed(text)
 
     def moves_a_part(pattern: re.Pattern[str], index: int) -> bool:

@@ -27,7 +27,7 @@ class PrefillCeiling:
     tokens: int
     flops: float
     n_bytes: int
-    """Read from memory once for the whole prompt."""
+    """The bytes read from memory once for the whole prompt."""
     tokens_per_s: float
     ttft_floor_ms: float
     bound: Bound

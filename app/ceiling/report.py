@@ -36,7 +36,7 @@ class Report:
 
     @property
     def step_at_most(self) -> Step | None:
-        """The step with the most bytes that files of this quantization have; None where the bytes are no range."""
+        """The step with the most bytes that files of this quantization have; None when the bytes are no range."""
         if self.geometry.weights_at_most is None:
             return None
         return step(replace(self.geometry, weights=self.geometry.weights_at_most), self.context, self.kv)
@@ -64,7 +64,7 @@ class Report:
 
 
 def _alternatives(geometry: Geometry, layout: Layout, context: int, kv: KvTypes, batch: int) -> list[str]:
-    """The ceilings with the most bytes, where the bound takes the fewest."""
+    """Returns the ceilings with the most bytes, when the bound uses the fewest."""
     variants: list[tuple[str, Geometry]] = []
     if geometry.attention and any(layers.may_see_all for layers in geometry.attention):
         full = tuple(replace(layers, window=None) if layers.may_see_all else layers for layers in geometry.attention)
@@ -84,7 +84,7 @@ def _alternatives(geometry: Geometry, layout: Layout, context: int, kv: KvTypes,
 
 
 def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float) -> str | None:
-    """Says where a batch is so large that computing allows less than memory bandwidth does; None where it is not."""
+    """Says that a batch is so large that computing allows less than memory bandwidth does; None when it is not."""
     if device.peak_flops is None or not geometry.params_active:
         return None
     limit = device.peak_flops / (2 * geometry.params_active)
@@ -99,8 +99,8 @@ def compute_limit(geometry: Geometry, device: Device, decode_tokens_per_s: float
 
 
 def without_ram_bandwidth(sentences: Sequence[str]) -> str:
-    """Says why there is no ceiling: a part of the model is in system memory, of which the bandwidth is unknown."""
-    reason = _("the bandwidth of system memory is unknown: type it")
+    """Returns why there is no ceiling: a part of the model is in system memory whose bandwidth is unknown."""
+    reason = _("the bandwidth of system memory is unknown: enter it")
     return joined(*sentences, reason, by="; ")
 
 
@@ -116,7 +116,7 @@ def report(
 ) -> Report:
     """Computes decode with `context` tokens in the cache, and prefill of a prompt of that length, or of 512 tokens.
 
-    `draft`: of the model that drafts; None: nothing is known of what drafting reads. `layout`: where the model lies;
+    `draft` is the geometry of the draft model; None: what drafting reads is unknown. `layout` is the model's placement;
     None: on the device, which is large enough. Raises BadInput.
     """
     if drafting is not None and batch > 1:

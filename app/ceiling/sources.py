@@ -1,4 +1,4 @@
-"""The geometry of whatever a person has at hand: a file, a text, or Ollama's `/api/show`.
+"""The geometry of a file, a text, or Ollama's `/api/show`.
 
 In `/api/show`, `model_info` holds a GGUF file's key-values and `tensors` its tensor table.
 """
@@ -35,7 +35,7 @@ def from_show(document: Mapping[str, Any]) -> Geometry:
     try:
         ollama_geometry = geometry(Header(info, tensors), Source.OLLAMA)
     except BadInput as error:
-        raise BadInput(_("What Ollama says of the model makes no sense: {error}", error=error)) from error
+        raise BadInput(_("Ollama's description of the model is invalid: {error}", error=error)) from error
     if tensors:
         return ollama_geometry
     label = str(details.get("quantization_level") or "") if isinstance(details, dict) else ""
@@ -56,7 +56,7 @@ def _tensors(rows: object) -> tuple[Tensor, ...]:
             raise ValueError(_("not a list of tensors"))
         return tuple(_tensor(row) for row in rows)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise BadInput(_("Ollama's list of tensors makes no sense.")) from error
+        raise BadInput(_("Ollama's list of tensors is invalid.")) from error
 
 
 def _tensor(row: Mapping[str, Any]) -> Tensor:
@@ -94,12 +94,12 @@ def _weights_by_label(keys: Keys, ollama_geometry: Geometry, label: str) -> tupl
         bits=bits,
         label=label,
     )
-    return weights, words if table else _("{words}, those of a table that is only looked up among them", words=words)
+    return weights, words if table else _("{words}, including those of a table that is only looked up", words=words)
 
 
 MAX_JSON_BYTES = 4 << 20
 MAX_INDEX_BYTES = 64 << 20
-"""It names every tensor of the model."""
+"""The largest index, which names every tensor of the model."""
 
 
 def from_path(path: Path, bits: float | None = None) -> Geometry:
@@ -119,7 +119,7 @@ def from_path(path: Path, bits: float | None = None) -> Geometry:
     except OSError as error:
         raise BadInput(_("{name} cannot be read: {why}.", name=path.name, why=_(str(error.strerror)))) from error
     if path.suffix.lower() == ".gguf":
-        raise BadInput(_("{name} is not a sound GGUF file: it does not begin with the letters GGUF.", name=path.name))
+        raise BadInput(_("{name} is not a valid GGUF file: it does not begin with the letters GGUF.", name=path.name))
     try:
         geometry = from_document({**_quantization_beside(path), **_document(start + rest)}, bits)
     except BadInput as error:
@@ -128,19 +128,19 @@ def from_path(path: Path, bits: float | None = None) -> Geometry:
 
 
 def _indexed_bytes(path: Path, bits: float | None) -> object:
-    """What the index beside a config.json states of all its files together; None where there is none."""
+    """Returns the total bytes that the index beside a config.json states; None without an index."""
     metadata = {} if bits is not None else _beside(path, "model.safetensors.index.json").get("metadata")
     return metadata.get("total_size") if isinstance(metadata, dict) else None
 
 
 def _quantization_beside(path: Path) -> dict[str, Any]:
-    """ModelOpt writes a file of its own beside config.json."""
+    """Returns the quantization from the file that ModelOpt writes beside config.json."""
     settings = _beside(path, "hf_quant_config.json").get("quantization")
     return {"quantization_config": {"quant_method": "modelopt", **settings}} if isinstance(settings, dict) else {}
 
 
 def _beside(path: Path, name: str) -> dict[str, Any]:
-    """Another file of the same model; empty where there is none, or a broken one."""
+    """Returns another file of the same model; empty when there is none, or a broken one."""
     file = path.with_name(name)
     try:
         if not file.is_file() or file == path or file.stat().st_size > MAX_INDEX_BYTES:
@@ -155,7 +155,7 @@ def from_gguf(text: str) -> Geometry:
     """Reads a GGUF file on this machine by its whole path, as a person typed it. Raises BadInput."""
     path = Path(text.strip())
     if not path.is_absolute() or not text.isprintable():
-        raise BadInput(_("Type the whole path of the GGUF file, from the root of its drive on."))
+        raise BadInput(_("Enter the full path of the GGUF file, from the root of its drive."))
     try:
         if not path.exists():
             raise BadInput(
@@ -177,9 +177,9 @@ def _document(text: str | bytes) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadInput(_("It is neither GGUF nor sound JSON.")) from error
+        raise BadInput(_("It is neither GGUF nor valid JSON.")) from error
     if not isinstance(document, dict):
-        raise BadInput(_("It is JSON, but no config.json of a model."))
+        raise BadInput(_("It is JSON, but not the config.json of a model."))
     return document
 
 

@@ -1,6 +1,6 @@
-"""Which keys of a config.json or a GGUF file shape bytes: sizes, heads, layers, experts, ranks, windows, patterns.
+"""The keys of a config.json or a GGUF file that shape bytes: sizes, heads, layers, experts, ranks, windows, patterns.
 
-A reader keeps account of the keys that it used. One that shapes bytes and was not used makes a ceiling an estimate.
+A reader records the keys that it used. A key that shapes bytes and was not used makes a ceiling an estimate.
 """
 
 import re
@@ -23,7 +23,7 @@ _SWITCHES = """
     cla share shared sparse sliding tie tied window swa chunked compress compressed
 """
 _FLAG_WORDS = frozenset(_SWITCHES.split())
-"""Of a switch, which is on or off: only these change how much is read."""
+"""Words of switches, which are on or off: only these change how much is read."""
 _IRRELEVANT = re.compile(
     r"""
     \w*_token_ids? | \w*_token_index | (bos|eos|pad|unk|sep|cls|mask|fim)_\w*ids?
@@ -59,12 +59,12 @@ _IRRELEVANT = re.compile(
 _NARROW = re.compile(r"(?<![a-z0-9])((mx|nv)?(u?int|fp|nf|float)[2-8]|[2-8]-?bit)(?![0-9])", re.IGNORECASE)
 """Number formats of quantized weights: `fp4`, `int8`, `float8_e4m3fn`."""
 _KV_CACHE = re.compile(r"(\w*_)?(kv|cache)(_\w*)?")
-"""Its types are settings of the server."""
+"""Keys of the KV cache, whose types are settings of the server."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def shapes_bytes(name: str, value: object) -> bool:
-    """Whether a key tells how large the model is or how much of it is read. What is off or empty tells nothing.
+    """Whether a key states how large the model is or how much of it is read. What is off or empty states nothing.
 
     >>> shapes_bytes("moe_latent_size", 1024), shapes_bytes("rope_theta", 1e6), shapes_bytes("sink_window", None)
     (True, False, False)
@@ -87,7 +87,8 @@ def shapes_bytes(name: str, value: object) -> bool:
 
 
 def unused(document: Mapping[str, Any], used: set[str], prefix: str = "") -> Iterator[str]:
-    """The keys that shape bytes and were not used, those of inner objects with their way: `attn_config.heads`."""
+    """Returns the keys that shape bytes and were not used, those of inner objects with their path:
+    `attn_config.heads`."""
     for key, value in document.items():
         path = f"{prefix}{key}"
         plain = str(key).lower()

@@ -1,7 +1,7 @@
-"""Figures: pure functions from stored values to Plotly figures as plain JSON, without colours, fonts or dashes.
+"""Charts: pure functions from stored values to Plotly figures as plain JSON, without colours, fonts or dashes.
 
-A trace says `meta.series` (0 to 5, or null for one that stays in the background); the browser gives that number its
-colour, dash and marker, so that light and dark need no second figure.
+A trace states `meta.series` (0 to 5, or null for one in the background); the browser gives that number its colour, dash
+and marker, so that light and dark themes need no second figure.
 """
 
 from app.charts.base import MAX_SERIES, Figure, LegendEntry, Table

@@ -1,4 +1,4 @@
-"""What every figure is made of, and how many points it may have."""
+"""The parts of every figure, and how many points it may have."""
 
 import html
 import json
@@ -9,9 +9,9 @@ from typing import Any
 from app.core.i18n import Text, _, joined
 
 MAX_SERIES = 6
-"""More lines than these cannot be told apart by colour, dash and marker."""
+"""The most lines that colour, dash and marker can distinguish."""
 MAX_POINTS = 2000
-"""About as many as there are pixels: of more, each bucket's lowest, highest and last are drawn."""
+"""About the number of pixels: of more points, each bucket's lowest, highest and last are drawn."""
 
 
 @dataclass(frozen=True)
@@ -23,31 +23,31 @@ class LegendEntry:
     title: Text | str
     link: str | None = None
     mode: str = "lines+markers"
-    """What of it is drawn: lines, markers, or both; in the background also dashed, as a limit is."""
+    """What is drawn: lines, markers, or both; in the background also dashed lines, for limits."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """The same numbers to read, as texts."""
+    """The numbers of a figure as a table of texts."""
 
     columns: tuple[Text | str, ...]
     rows: tuple[tuple[Text | str, ...], ...]
     links: tuple[str, ...] = ()
-    """Where the first cell of each row leads."""
+    """The address behind the first cell of each row."""
     caption: Text | str = ""
     texts: int = 0
-    """How many columns at the beginning hold words; numbers follow."""
+    """The number of columns at the beginning that hold words; numbers follow."""
 
 
 @dataclass(frozen=True)
 class Annotation:
-    """What a mark in the figure stands for, in words."""
+    """The meaning of a mark in the figure, in words."""
 
     text: Text | str
     links: tuple[tuple[str, str], ...] = ()
-    """Titles and paths of what to read about it."""
+    """Titles and paths of further pages about it."""
     name: str = ""
-    """What it is called in the figure; without a name the list numbers it."""
+    """The name of the mark in the figure; without a name the list numbers it."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class Figure:
     data: list[dict[str, Any]]
     layout: dict[str, Any]
     summary: Text | str
-    """One sentence that says what the figure shows, for whoever does not see it."""
+    """One sentence that describes the figure for readers who do not see it."""
     table: Table
     legend: tuple[LegendEntry, ...] = ()
     marks: tuple[AnnotationList, ...] = ()
-    """What the figure's marks stand for, in order."""
+    """The meaning of the figure's marks, in order."""
 
     @property
     def is_empty(self) -> bool:
@@ -78,33 +78,33 @@ class Figure:
 
     @property
     def panels(self) -> int:
-        """How many small multiples stand one above the other."""
+        """The number of panels, one above the other."""
         return sum(key.startswith("yaxis") for key in self.layout)
 
     @property
     def json(self) -> str:
-        """Compact, and safe between `<script>` tags."""
+        """The JSON text: compact, and safe between `<script>` tags."""
         text = json.dumps({"data": self.data, "layout": self.layout}, separators=(",", ":"), ensure_ascii=False)
         return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def escape_plotly_html(text: str) -> str:
-    """Escape a person's text, so that Plotly shows it as written: its texts may hold a little HTML."""
+    """Escapes a person's text so that Plotly shows it as written: its texts may contain some HTML."""
     return html.escape(text, quote=False)
 
 
 def hover_template(*lines: str) -> str:
-    """What Plotly shows beside a point, with `%{x}` and the like in it."""
+    """Returns Plotly's hover text of a point, with placeholders such as `%{x}`."""
     return _("{lines}<extra></extra>", lines=joined(*lines, by="<br>"))
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
-    """A value axis from zero with its unit in the title."""
+    """Returns a value axis from zero with its unit in the title."""
     return {"title": {"text": title}, "rangemode": "tozero", "tickformat": ",", **more}
 
 
 def allocate_points(counts: Sequence[int], total: int = MAX_POINTS) -> list[int]:
-    """How many points each series may have: small ones stay whole, large ones share what is left.
+    """Returns how many points each series may have: small ones stay whole, large ones share the rest.
 
     >>> allocate_points([10, 5000, 5000], 1000)
     [10, 495, 495]
@@ -119,9 +119,9 @@ def allocate_points(counts: Sequence[int], total: int = MAX_POINTS) -> list[int]
 
 
 def downsample_minmax(values: Sequence[float], limit: int, always: Iterable[int] = ()) -> Sequence[int]:
-    """Indices of about `limit` values: of each bucket of neighbours the lowest, the highest and the last.
+    """Returns the indexes of about `limit` values: the lowest, the highest and the last of each bucket of neighbours.
 
-    The first value stays too, so that a line keeps its beginning, and so does `always`.
+    The first value stays too, so that a line keeps its beginning, and so do those in `always`.
     """
     count = len(values)
     if count <= limit:
@@ -136,21 +136,22 @@ def downsample_minmax(values: Sequence[float], limit: int, always: Iterable[int]
 
 
 GAP = 0.45
-"""Between two panels, of a panel's height: the title of the lower one stands there."""
+"""The gap between two panels as a share of a panel's height: it holds the title of the lower panel."""
 
 
 def y_name(place: int) -> str:
-    """The name by which traces refer to the y axis of the `place`-th panel from the top."""
+    """Returns the name by which traces refer to the y axis of the `place`-th panel from the top."""
     return "y" if place == 0 else f"y{place + 1}"
 
 
 def y_axis(place: int) -> str:
-    """The layout's key of the y axis of the `place`-th panel from the top."""
+    """Returns the layout's key of the y axis of the `place`-th panel from the top."""
     return y_name(place).replace("y", "yaxis")
 
 
 def domain(place: int, count: int, gap: float) -> list[float]:
-    """Where that panel of `count` begins and ends, as shares of the whole height from below; `gap` is one too.
+    """Returns the beginning and the end of a panel of `count`, as shares of the whole height from below; `gap` is a
+    share too.
 
     >>> domain(0, 2, 0.08), domain(1, 2, 0.08)
     ([0.54, 1.0], [0.0, 0.46])
@@ -161,7 +162,7 @@ def domain(place: int, count: int, gap: float) -> list[float]:
 
 
 def stacked(titles: Sequence[str], x: dict[str, Any]) -> dict[str, Any]:
-    """The axes of as many panels as there are titles; `x` is the axis below the lowest."""
+    """Returns the axes of as many panels as there are titles; `x` is the axis below the lowest."""
     count = len(titles)
     gap = GAP / (count + GAP * (count - 1))
     axes = {y_axis(place): axis(title, domain=domain(place, count, gap)) for place, title in enumerate(titles)}

@@ -123,9 +123,8 @@ def run_roofline(placement: Placement, point_ceiling: PointCeiling) -> Figure | 
 
 
 def roofline(device: Device, work: Sequence[PhaseWork]) -> Figure | None:
-    """Draws the roofline (Williams et al. 2009): what computing and memory allow for so many operations on each byte,
-    and what was reached; both axes in powers of ten. None where the device's peak is unknown.
-    """
+    """Draws the roofline (Williams et al. 2009): what compute and memory bandwidth allow at each arithmetic intensity,
+    and what was reached; both axes in powers of ten. None when the device's peak is unknown."""
     peak, ridge = device.peak_flops, device.critical_intensity
     if peak is None or ridge is None or not work:
         return None
@@ -228,7 +227,8 @@ def _summary(curve: Sequence[CurvePoint]) -> str:
         )
     else:
         sentence = _(
-            "The ceiling is {empty} tok/s with an empty cache; without what is known of a KV cache it does not fall.",
+            "The ceiling is {empty} tok/s with an empty cache; the size of the KV cache is unknown, so it does not "
+            "fall with context.",
             empty=format_number(first.ceiling_tokens_per_s),
         )
     return joined(sentence, _("Dashed: the ceiling; shaded: 60 to 85 % of it, the range of most good results."))

@@ -1,4 +1,4 @@
-"""A comparison's figures: ratios with their intervals, pauses between tokens, and curves over the suite's points."""
+"""The figures of a comparison: ratios with their intervals, inter-token gaps, and curves over the suite's points."""
 
 import math
 from collections.abc import Sequence
@@ -24,16 +24,16 @@ from app.core.units import change_interval, format_number, format_percent, with_
 from app.results.compare.result import Cell, Comparison, MetricRow, Subject
 
 GAP = 0.12
-"""Between panels, as a share of the figure."""
+"""The gap between panels, as a share of the figure."""
 
 
 def series_of(place: int) -> int | None:
-    """Of more subjects than there are looks, the last ones stay in the background."""
+    """Returns the look of a subject; when there are more subjects than looks, the last ones stay in the background."""
     return place if place < MAX_SERIES else None
 
 
 def lettered(trace: dict[str, Any], letter: str, place: int, at: int) -> dict[str, Any]:
-    """In the background all look alike: there each says at one of its points which it is."""
+    """Returns letters for the series in the background, which look alike: each is labelled at one of its points."""
     if series_of(place) is not None:
         return trace
     text = [letter if index == at else "" for index in range(len(trace["x"]))]
@@ -50,7 +50,7 @@ def legend(comparison: Comparison, places: Sequence[int], mode: str) -> tuple[Le
 
 
 CLOSEST_TICKS = 0.09
-"""As a share of the axis: on a phone, closer labels run into each other."""
+"""The smallest distance of ticks as a share of the axis: on a phone, closer labels overlap."""
 LADDERS = (
     *([round(1 + step * place, 4) for place in range(-12, 13)] for step in (0.01, 0.02, 0.05)),
     [0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 5, 10],
@@ -61,7 +61,7 @@ LADDERS = (
 
 
 def forest(comparison: Comparison) -> Figure | None:
-    """Each metric's ratio over the first subject with its interval, at the main point. None when there is none."""
+    """Draws each metric's ratio to the first subject with its interval, at the main point. None without ratios."""
     rows = [row for row in comparison.main_rows if any(cell.ratio for cell in row.cells)]
     if not rows:
         return None
@@ -141,7 +141,7 @@ def _mark(subject: Subject, place: int, cell: Cell, row: MetricRow, y: str, line
 
 
 def _ratio_axis(lowest: float, highest: float, anchor: str) -> dict[str, Any]:
-    """Half as much is as far from 1 as twice as much; ticks at round numbers."""
+    """Returns the axis of ratios: half is as far from 1 as double; ticks are at round numbers."""
     low, high = math.log10(lowest), math.log10(highest)
     pad = max(0.05 * (high - low), 0.004)
     closest = CLOSEST_TICKS * (high - low + 2 * pad)
@@ -184,11 +184,11 @@ def _ratio_table(comparison: Comparison, rows: Sequence[MetricRow]) -> Table:
 
 
 SHOWN_PERCENT = 99
-"""Further out, single pauses stretch the axis: the table says how long the longest was."""
+"""The percentile at which the axis ends: single longer gaps would stretch it, and the table states the longest."""
 
 
 def pauses(comparison: Comparison) -> Figure | None:
-    """How the pauses between tokens are distributed, one line per subject. None when nobody has any."""
+    """Draws the distribution of the gaps between tokens, one line per subject. None without any."""
     results = enumerate(zip(comparison.subjects, comparison.distributions, strict=True))
     measured = [(place, subject, gaps) for place, (subject, gaps) in results if gaps.quantiles_ms]
     if not measured:
@@ -215,12 +215,12 @@ def pauses(comparison: Comparison) -> Figure | None:
         data=traces,
         layout={
             "xaxis": axis(joined(what, "ms", by=", ")),
-            "yaxis": axis(_("Pauses no longer than this, %"), range=[0, 100]),
+            "yaxis": axis(_("Gaps no longer than this, %"), range=[0, 100]),
             "hovermode": "closest",
         },
-        summary=_("{what}, half of all pauses: {middles}. A steep line is an even stream.", what=what, middles=middles),
+        summary=_("{what}, median: {medians}. A steep line means an even stream.", what=what, medians=middles),
         table=Table(
-            (_("Result"), "p50 ms", "p90 ms", "p99 ms", _("longest ms"), _("pauses")),
+            (_("Result"), "p50 ms", "p90 ms", "p99 ms", _("longest ms"), _("gaps")),
             tuple(
                 (
                     f"{subject.letter} · {subject.title}",
@@ -240,11 +240,12 @@ VARIED = (
     ("concurrency", N_("Streams")),
     ("prompt_tokens", N_("Prompt tokens")),
 )
-"""What a suite may vary."""
+"""The quantities that a suite may vary."""
 
 
 def curves(comparison: Comparison) -> Figure | None:
-    """Each metric over what the suite varies, where more than one subject was measured. None for a single point."""
+    """Draws each metric over the quantity that the suite varies, when more than one subject was measured. None for a
+    single point."""
     varied = _varied(comparison)
     if varied is None or comparison.main is None:
         return None

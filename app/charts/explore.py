@@ -31,9 +31,9 @@ GROUP_WIDTH = 0.6
 """The part of a category's width that its series take up."""
 MAX_SERIES_STEP = 0.12
 GOLDEN_RATIO = 0.618034
-"""Steps of this part of a width fill it evenly."""
+"""Steps of this share of a width fill it evenly."""
 MAX_ROW_CHARS = 48
-"""So many characters of labels stand beside each other on a phone; more stand below each other."""
+"""The most characters of labels next to each other on a phone; more labels are placed one below the other."""
 MAX_LABEL_CHARS = 24
 
 
@@ -71,9 +71,9 @@ def figure(result: ExploreResult, link: Link) -> Figure | None:
 class _Axis:
     field: Field
     labels: Sequence[str]
-    """Of categories, in their order."""
+    """The labels of categories, in their order."""
     positions: dict[FieldValue, int]
-    """Of categories; empty for numbers and times."""
+    """The positions of categories; empty for numbers and times."""
 
     @classmethod
     def of(cls, field: Field, values: Iterable[FieldValue]) -> "_Axis":
@@ -111,17 +111,17 @@ class _Axis:
 
 
 def label_lines(figure: Figure) -> int:
-    """How many lines of labels stand below each other on the upright axis."""
+    """Returns how many lines of labels the upright axis has."""
     return sum(label.count("<br>") + 1 for label in figure.layout["yaxis"].get("ticktext", ()))
 
 
 def chart_class(figure: Figure) -> str:
-    """The class of the style sheet that gives the chart its height."""
+    """Returns the class of the style sheet that gives the chart its height."""
     return next((name for most, name in HEIGHTS if label_lines(figure) <= most), "chart-explore chart-longest")
 
 
 def _label(text: str) -> str:
-    """A label in lines that a phone has room for."""
+    """Returns a label in lines that fit on a phone."""
     lines = [part if len(part) <= MAX_LABEL_CHARS else f"{part[: MAX_LABEL_CHARS - 1]}…" for part in text.split(" · ")]
     return "<br>".join(map(escape_plotly_html, lines))
 
@@ -140,13 +140,14 @@ class _Line:
 
 
 def _legend(result: ExploreResult, lines: Sequence[_Line]) -> tuple[LegendEntry, ...]:
-    """The background last, though it is drawn first."""
+    """Returns the legend: the background comes last, though it is drawn first."""
     ordered = sorted(lines, key=lambda line: line.index is None)
     return tuple(LegendEntry(line.index, line.title, mode=_mode(result, line)) for line in ordered)
 
 
 def _lines(result: ExploreResult) -> list[_Line]:
-    """The series with the most observations are drawn distinctly; all others share the background."""
+    """Returns the lines: the series with the most observations are drawn distinctly; all others share the
+    background."""
     groups: dict[FieldValue | None, list[DataPoint]] = {}
     for data_point in result.data_points:
         groups.setdefault(data_point.series, []).append(data_point)
@@ -165,14 +166,14 @@ def _lines(result: ExploreResult) -> list[_Line]:
 
 
 def _mode(result: ExploreResult, line: _Line) -> str:
-    """A line only where its order means something, and of one series."""
+    """Returns Plotly's mode: a line only when the order means something, and for one series."""
     has_order = result.x.kind != "category" and result.y.kind == "number"
     is_line = has_order and not result.is_single and line.index is not None
     return "lines+markers" if is_line else "markers"
 
 
 def _shift(index: int, count: int) -> float:
-    """How far a series stands beside the middle of a category."""
+    """Returns how far a series is from the middle of a category."""
     return (index - (count - 1) / 2) * min(MAX_SERIES_STEP, GROUP_WIDTH / count)
 
 
@@ -204,7 +205,8 @@ def _trace(
 
 
 def _x_values(x: _Axis, data_points: Sequence[DataPoint], shift: float, jitter: float) -> list[Any]:
-    """Within a category shifted to the place of the series, and single observations spread by `jitter`."""
+    """Returns the x values: within a category shifted to the place of the series, with single observations spread by
+    `jitter`."""
     values = [x.plotly_value(data_point.x) for data_point in data_points]
     if not x.positions:
         return values
@@ -212,7 +214,7 @@ def _x_values(x: _Axis, data_points: Sequence[DataPoint], shift: float, jitter: 
 
 
 def _error_bars(data_points: Sequence[DataPoint]) -> dict[str, Any] | None:
-    """From the lowest to the highest observation; None where no data point has several."""
+    """Returns error bars from the lowest to the highest observation; None when no data point has several."""
     if not any(data_point.observations > 1 and data_point.low is not None for data_point in data_points):
         return None
     ends = [
@@ -242,7 +244,7 @@ def series_title(result: ExploreResult, value: FieldValue | None) -> str:
 
 
 def hover_text(result: ExploreResult, data_point: DataPoint, with_series: bool) -> str:
-    """Lines of text for one data point; `with_series` where the chart does not show its series."""
+    """Returns lines of text for one data point; `with_series` when the chart does not show its series."""
     x, y = result.x, result.y
     lines = [f"{y.title} {format_with_unit(y, data_point.y)}", f"{x.title} {format_with_unit(x, data_point.x)}"]
     if with_series and result.series is not None:
@@ -290,7 +292,7 @@ def _row(result: ExploreResult, data_point: DataPoint, has_spread: bool) -> tupl
 
 
 def summary(result: ExploreResult) -> str:
-    """One or more sentences that say what the chart shows."""
+    """Returns one or more sentences that describe the chart."""
     values = {
         "y": result.y.title,
         "observations": plural(result.observations, result.noun),
@@ -326,7 +328,7 @@ def _value_and_place(result: ExploreResult, data_point: DataPoint) -> str:
 
 
 def y_number(data_point: DataPoint) -> float:
-    """The y of a data point whose field is a number."""
+    """Returns the y of a data point whose field is a number."""
     assert isinstance(data_point.y, int | float)
     return data_point.y
 
@@ -335,16 +337,16 @@ def y_number(data_point: DataPoint) -> float:
 
 
 def notes(result: ExploreResult) -> list[str]:
-    """One sentence each; empty where the data points need no explanation."""
+    """Returns one sentence per note; empty when the data points need no explanation."""
     sentences = []
     x_values = {data_point.x for data_point in result.data_points}
     if len(x_values) == 1 and result.x.is_discrete and not result.view.at:
         (only_value,) = x_values
         sentences.append(
             _(
-                "Every run here has {x} {only}: {remedy}.",
+                "All these runs have {x} {value}: {remedy}.",
                 x=lower_first(result.x.title),
-                only=format_value(only_value),
+                value=format_value(only_value),
                 remedy=result.x.remedy,
             )
         )
@@ -352,7 +354,7 @@ def notes(result: ExploreResult) -> list[str]:
         names = enumerated(lower_first(field.title) for field in result.heterogeneous)
         sentences.append(
             _(
-                "Some marks stand for runs that differ in {names}: a filter, or a series for each, parts them.",
+                "Some marks combine runs that differ in {names}: use a filter or a series to separate them.",
                 names=names,
             )
         )
@@ -360,13 +362,13 @@ def notes(result: ExploreResult) -> list[str]:
 
 
 def empty_text(result: ExploreResult) -> tuple[str, str]:
-    """A heading and a sentence for a chart without data points."""
+    """Returns a heading and a sentence for a chart without data points."""
     if result.matching_runs and result.exclusions:
         return _(
-            "No run here has {y} by {x}",
+            "No run has both {y} and {x}",
             y=lower_first(result.y.title),
             x=lower_first(result.x.title),
         ), result.exclusions[0].text
     if result.view.is_filtered:
-        return _("No finished run matches"), _("Choose less, or measure what you are looking for.")
+        return _("No finished run matches"), _("Remove a filter, or measure what you are looking for.")
     return _("Nothing to explore yet"), _("Every finished run adds to it.")

@@ -1,4 +1,4 @@
-"""What the machine's sensors said while one sample was taken, on the time axis of its tokens."""
+"""The sensor readings during one sample, on the time axis of its tokens."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -21,27 +21,24 @@ PANELS = (
     (N_("RAM available GB"), "ram_available_bytes", GB),
     (N_("Swap used GB"), "swap_used_bytes", GB),
 )
-"""Title with unit, how the quantity's name ends, and the divisor."""
+"""Title with unit, the ending of the quantity's name, and the divisor."""
 SELDOM = frozenset({"swap_used_bytes"})
-"""Drawn only where it is not nothing throughout."""
+"""Quantities that are drawn only when they are not zero throughout."""
 ABSENCES = {
     "off": N_("The machine's sensors were not read: the setting is off."),
-    "elsewhere": N_(
-        "Roofmark does not run on the server's machine, as far as it was told, so no sensors were read: they would be "
-        "those of another one."
-    ),
-    "silent": N_("The machine's sensors were not read: the process that reads them said nothing."),
+    "elsewhere": N_("No sensors were read: by its settings, the server is not on the machine that Roofmark runs on."),
+    "silent": N_("The machine's sensors were not read: the process that reads them returned nothing."),
     "short": N_("The samples were too short for the machine's sensors, which are read twice a second."),
 }
-"""Why there is no figure, by `Run.evidence["no_sensors"]`."""
+"""The reason why there is no figure, by `Run.evidence["no_sensors"]`."""
 _Panel = tuple[str, float, list[tuple[str, str]]]
-"""Title, divisor, and its lines: whose each is, and its quantity's name."""
+"""A title, a divisor, and the panel's lines: the device of each, and its quantity's name."""
 _NAME = re.compile(r"(?:(gpu\d+)\.|(cpu)_|)(.+)")
 
 
 def sensors_of(sample: Sample) -> Figure | None:
-    """One panel for each quantity that was read, with a line for each card and the processor. None with fewer than two
-    readings."""
+    """Draws one panel for each quantity that was read, with a line for each card and the processor. None with fewer
+    than two readings."""
     at_ms: list[int] = sample.sensors.get("at_ms", [])
     values: dict[str, list[float | None]] = sample.sensors.get("values", {})
     panels = [(_(title), divisor, lines) for title, ends, divisor in PANELS if (lines := _lines(values, ends))]
@@ -56,7 +53,7 @@ def sensors_of(sample: Sample) -> Figure | None:
     ]
     throttles = sample.sensors.get("throttles", [])
     throttle_text = joined(*map(throttle_words, throttles), by=", ")
-    throttle_sentence = _("Held back: {throttles}.", throttles=throttle_text) if throttles else ""
+    throttle_sentence = _("Throttled: {throttles}.", throttles=throttle_text) if throttles else ""
     return Figure(
         data=traces,
         layout={
@@ -86,7 +83,7 @@ def sensors_of(sample: Sample) -> Figure | None:
 
 
 def _extents(panels: Sequence[_Panel], values: dict[str, list[float | None]]) -> Iterator[str]:
-    """Of each panel all its lines together: `Power W: 60.0 to 304`."""
+    """Returns the extent of each panel's lines together: `Power W: 60.0 to 304`."""
     for title, divisor, lines in panels:
         scaled = [value / divisor for _owner, name in lines for value in values[name] if value is not None]
         low, high = format_number(min(scaled)), format_number(max(scaled))
@@ -95,12 +92,12 @@ def _extents(panels: Sequence[_Panel], values: dict[str, list[float | None]]) ->
 
 
 def absence(key: str | None) -> str:
-    """The sentence that is shown in the place of a figure; empty where the reason is unknown, as of an old run."""
+    """Returns the sentence shown in the place of a figure; empty when the reason is unknown, as for an old run."""
     return _(ABSENCES[key]) if key in ABSENCES else ""
 
 
 def _lines(values: dict[str, list[float | None]], ends: str) -> list[tuple[str, str]]:
-    """Whose line it is, and its quantity's name."""
+    """Returns the device of each line, and its quantity's name."""
     lines = []
     for name in values:
         match = _NAME.fullmatch(name)

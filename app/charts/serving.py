@@ -1,4 +1,4 @@
-"""Several streams at once: throughput and what each stream still gets, with the limits that requests should keep."""
+"""The figure of several streams: throughput and what each stream gets, with the limits that requests should keep."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,8 @@ PANELS = (N_("Throughput tok/s"), N_("TTFT ms"), N_("TPOT ms"))
 
 
 def serving_figure(levels: Sequence[Served], slo: Slo) -> Figure | None:
-    """Throughput, TTFT and TPOT against the number of streams; dashed: the limits. None without several streams."""
+    """Draws throughput, TTFT and TPOT against the number of streams, with the limits as dashed lines. None without
+    several streams."""
     if not levels:
         return None
     streams = [level.streams for level in levels]

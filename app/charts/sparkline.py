@@ -1,4 +1,4 @@
-"""A trend in the size of a word."""
+"""Sparklines: a trend in the size of a word."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ MAX_VALUES = 40
 
 
 def sparkline(values: Sequence[float | None], title: str = "Trend") -> Markup:
-    """Inline SVG of the newest values, oldest first; unknown ones are skipped. Empty for fewer than two.
+    """Returns inline SVG of the newest values, oldest first; unknown ones are skipped. Empty for fewer than two.
 
     In a template: `{{ sparkline(values, "Decode of the last 12 runs") }}`. It has no style attributes; its colour is
     the text colour, so that `.sparkline { color: var(--series-1) }` gives it one.

@@ -1,4 +1,4 @@
-"""One run's tokens: when they came, and the pauses between them."""
+"""The tokens of one run: when they arrived, and the gaps between them."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -15,7 +15,8 @@ PERCENTILES = (50, 90, 99)
 
 
 def typical_sample(samples: Sequence[Sample]) -> Sample | None:
-    """The usable sample whose decode speed is nearest to the median of them; without a usable one, the longest."""
+    """Returns the usable sample whose decode speed is nearest to the median of them; without a usable one, the
+    longest."""
     streamed = _streamed(samples)
     usable = [sample for sample in streamed if is_usable(sample)]
     if not usable:
@@ -26,14 +27,14 @@ def typical_sample(samples: Sequence[Sample]) -> Sample | None:
 
 
 def _streamed(samples: Sequence[Sample]) -> list[Sample]:
-    """Those with a time to draw, without warm-ups; where prompts were worked through, without those found in the cache,
-    whose first token comes at quite another time."""
+    """Returns the samples with a time to draw, without warm-ups. When some samples processed their prompts, those with
+    the prompt in the cache are left out: their first token comes at quite another time."""
     streamed = [sample for sample in samples if len(sample.trace.token_events) > 1 and not sample.is_warmup]
     return [sample for sample in streamed if not sample.reuses_cache] or streamed
 
 
 def timeline(samples: Sequence[Sample]) -> Figure | None:
-    """Output tokens against time since the request was sent, one line per sample of one point, without warm-ups.
+    """Draws output tokens against time since the request was sent, one line per sample of one point, without warm-ups.
 
     The flat beginning is the prefill. None when no sample has two token events.
     """
@@ -95,7 +96,7 @@ def _title(typical: Sample, is_alone: bool) -> str:
 
 
 def _ttft(shown: Sequence[Sample], typical: Sample) -> tuple[float, bool]:
-    """What the result states as TTFT, and whether it is the median of several usable samples."""
+    """Returns what the result states as TTFT, and whether it is the median of several usable samples."""
     ttfts = [
         ttft for sample in shown if is_usable(sample) and (ttft := headline_metrics(sample)["ttft_ms"]) is not None
     ]
@@ -107,7 +108,7 @@ def _ttft(shown: Sequence[Sample], typical: Sample) -> tuple[float, bool]:
 
 
 def _milestones(sample: Sample) -> Table:
-    """When the first token, each tenth of them, and the last one had come."""
+    """Returns the times of the first token, each tenth of the tokens, and the last one."""
     times = [event.at_ms for event in sample.trace.token_events]
     tokens = _tokens_so_far(sample)
     places = sorted({0, *(max(0, round(len(tokens) * tenth / 10) - 1) for tenth in range(1, 11))})
@@ -136,7 +137,8 @@ def _line(sample: Sample, series: int | None, limit: int) -> dict[str, Any]:
 
 
 def _tokens_so_far(sample: Sample) -> list[float]:
-    """At each token event. Where the server does not say, all tokens are shared out evenly over the events."""
+    """Returns the number of tokens so far at each token event. When the server does not state it, all tokens are
+    divided evenly over the events."""
     events = sample.trace.token_events
     if all(event.tokens is not None for event in events):
         return [float(event.tokens or 0) for event in events]
@@ -146,7 +148,8 @@ def _tokens_so_far(sample: Sample) -> list[float]:
 
 
 def gaps(sample: Sample) -> Figure | None:
-    """The pauses between a sample's token events with their percentiles; chunk gaps where events hold several tokens.
+    """Draws the gaps between a sample's token events with their percentiles; chunk gaps when events hold several
+    tokens.
 
     None with fewer than two token events.
     """
@@ -176,7 +179,7 @@ def gaps(sample: Sample) -> Figure | None:
         "y": [round(gap_times[i], 3) for i in indices],
         "width": 0.75 * len(gap_times) / len(indices),
         "hovertext": [format_number(gap_times[i]) for i in indices],
-        "hovertemplate": hover_template(joined(unit, _(" %{x}, after a pause of %{hovertext} ms"), by="")),
+        "hovertemplate": hover_template(joined(unit, _(" %{x}, after a gap of %{hovertext} ms"), by="")),
         "showlegend": False,
     }
     percentile_text = joined(*(f"p{percent} {format_number(value)} ms" for percent, value in marks), by=", ")
@@ -189,10 +192,10 @@ def gaps(sample: Sample) -> Figure | None:
         data=[trace],
         layout=layout,
         summary=_(
-            "{what} of sample {ordinal}: {said}, longest {longest} ms.",
+            "{what} of sample {ordinal}: {percentiles}, longest {longest} ms.",
             what=what,
             ordinal=sample.ordinal + 1,
-            said=percentile_text,
+            percentiles=percentile_text,
             longest=format_number(max(gap_times)),
         ),
         table=Table((what, "ms"), tuple((name, format_number(value)) for name, value in named), texts=1),
@@ -200,7 +203,7 @@ def gaps(sample: Sample) -> Figure | None:
 
 
 def _percentile_labels(marks: Sequence[tuple[int, float]], highest: float) -> list[dict[str, Any]]:
-    """Beside their lines; lines that lie too close together for two labels share one."""
+    """Returns labels beside the percentiles' lines; lines too close together for two labels share one."""
     groups: list[list[tuple[int, float]]] = []
     for mark in marks:
         if groups and mark[1] - groups[-1][-1][1] < 0.09 * highest:

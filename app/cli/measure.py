@@ -40,7 +40,7 @@ Assignments = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="A setting the API does not expose, such as cards=2; remembered for this server.",
+        help="A setting the API does not expose, such as cards=2; remembered for the model.",
     ),
 ]
 LogFile = Annotated[
@@ -86,13 +86,22 @@ def measure(
     with database.read() as session:  # a wrong suite or count is refused before a server is asked anything
         suites.suite(session, suite).with_counts(reps, warmup)
     slug = _server_slug(database, settings, runner, ServerOptions(url, server, engine, api_key))
-    _remember(database, slug, stated_settings, log)
+    if log is not None:
+        with database.write() as session:
+            servers.edit_server(session, slug, log_path=parse_log_path(log))
     documents: list[dict[str, Any]] = []
     for run_number in range(1, run_count + 1):
         if run_count > 1:
             say(f"Run {run_number} of {run_count}.", err=True)
         public_id = runner.perform(
-            slug, suite, TerminalProgress(), repetitions=reps, warmups=warmup, model=model, note=note
+            slug,
+            suite,
+            TerminalProgress(),
+            repetitions=reps,
+            warmups=warmup,
+            model=model,
+            note=note,
+            settings=stated_settings,
         )
         with database.read() as session:
             documents.append(run_document(session, public_id))
@@ -160,15 +169,6 @@ def _server_slug(database: Database, settings: Settings, runner: Runner, options
             encrypted = Secrets(settings).encrypt(options.api_key)
             servers.edit_server(session, server.slug, api_key_encrypted=encrypted)
     return server.slug
-
-
-def _remember(database: Database, slug: str, stated_settings: Mapping[str, Any], log: str | None) -> None:
-    with database.write() as session:
-        server = servers.server(session, slug)
-        assert server.id is not None
-        servers.remember(session, server.id, settings=stated_settings)
-        if log is not None:
-            servers.edit_server(session, slug, log_path=parse_log_path(log))
 
 
 def _stored_server(database: Database, slug: str | None) -> str:

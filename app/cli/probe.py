@@ -59,7 +59,7 @@ def facts_text(base_url: str, facts: ServerInfo) -> str:
         lines.append(f"  {name} ({', '.join(filter(None, details))})")
         lines += [f"    {key}: {value}" for key, value in model.settings.items() if value is not None]
     lines += [f"  {key}: {value}" for key, value in facts.settings.items() if value is not None]
-    return "\n".join([*lines, *facts.notes])
+    return "\n".join([*lines, *facts.notes, *(note for model in facts.models for note in model.notes)])
 
 
 def _engine_text(model: ModelInfo) -> str | None:

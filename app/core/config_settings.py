@@ -69,7 +69,7 @@ SETTINGS = {
         Setting("threads", "Threads", int, is_always_set=True),
         Setting("flash_attention", "Flash attention", choices=("on", "off", "auto"), is_always_set=True),
         Setting("flags", "Flags", is_in_form=True, hint="further command-line flags of the engine"),
-        Setting("runs_on", "Runs on", hint="where the server hands requests on to"),
+        Setting("runs_on", "Runs on", hint="where the server forwards requests"),
         Setting("gateway", "Gateway", hint="the server in front of the engine's own"),
         Setting("recipe", "Recipe", hint="Lemonade's name for how it runs a model"),
         Setting("devices", "Devices", hint="what runs the model: cpu, gpu, npu"),
@@ -136,7 +136,8 @@ def parse_log_path(text: str) -> str | None:
 
 
 def setting_warning(key: str, value: SettingValue) -> str | None:
-    """One sentence when a setting looks like a typing error; the setting is kept as typed all the same."""
+    """Returns one sentence when a setting looks like a typing error, else None. The setting is stored as typed all the
+    same."""
     setting = SETTINGS.get(key)
     if setting is None:
         close = difflib.get_close_matches(key, SETTINGS, n=1)
@@ -150,7 +151,7 @@ def setting_warning(key: str, value: SettingValue) -> str | None:
 
 
 def remote_host(settings: Mapping[str, Any] | None) -> str | None:
-    """The host that works on the model, where the measured server only hands requests on to it."""
+    """Returns the host that runs the model when the measured server only forwards requests to it."""
     host = (settings or {}).get("runs_on")
     return str(host) if host else None
 

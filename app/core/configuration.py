@@ -34,7 +34,7 @@ class Snapshot:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the content alone: the same configuration has the same fingerprint on every machine."""
+        """The SHA-256 of the content alone: the same configuration has the same fingerprint on every machine."""
         content = {
             "engine": self.engine,
             "engine_version": self.engine_version,

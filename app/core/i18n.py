@@ -17,15 +17,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass, replace
 from functools import cache, lru_cache, reduce
+from gettext import GNUTranslations, translation
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-if TYPE_CHECKING:
-    from gettext import GNUTranslations
+from markupsafe import Markup
 
+if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
 ENGLISH = "en"
 LANGUAGES = {ENGLISH: "English", "zh-Hant": "繁體中文"}
@@ -56,7 +56,7 @@ def use(tag: str) -> Iterator[None]:
 
 
 def accepted(header: str) -> str:
-    """The language of `Accept-Language` that there is and that the reader likes best.
+    """Returns the supported language that `Accept-Language` prefers; English when it names none of them.
 
     >>> accepted("fr, zh-TW;q=0.9, en;q=0.8"), accepted("en-GB, zh-Hant;q=0.5"), accepted("zh-CN"), accepted("")
     ('zh-Hant', 'en', 'en', 'en')
@@ -70,7 +70,7 @@ def _preferences(header: str) -> Iterator[tuple[float, str]]:
         name, _, weight = part.partition(";")
         try:
             yield float(weight.strip().removeprefix("q=") or 1), name.strip().lower()
-        except ValueError:  # a weight that is no number: that part counts for nothing
+        except ValueError:  # a weight that is not a number: the part is ignored
             continue
 
 
@@ -81,9 +81,7 @@ def _supported(name: str) -> str | None:
 
 
 @cache
-def _catalogue(tag: str) -> "GNUTranslations":
-    from gettext import translation  # with the first page in another language
-
+def _catalogue(tag: str) -> GNUTranslations:
     return translation(DOMAIN, CATALOGUES, [tag.replace("-", "_")])
 
 
@@ -113,11 +111,11 @@ class Text(str):
     __slots__ = ("id", "params", "plural")
 
     id: str
-    """The English message, by which catalogues know it."""
+    """The English message, which is the key in the catalogues."""
     params: Mapping[str, Any]
-    """By the names of its placeholders: a str, a number or another Text."""
+    """The values by placeholder name: each is a str, a number or another Text."""
     plural: str | None
-    """The English message for any count but one; `params["n"]` is the count."""
+    """The English plural form, used for any count but one; `params["n"]` is the count."""
 
     def __new__(cls, text: str, id: str, params: Mapping[str, Any], plural: str | None = None) -> Self:
         made = str.__new__(cls, text)
@@ -130,13 +128,13 @@ class Text(str):
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> Any:
         """A field of the type `Text | str` keeps a Text; a plain str validates every Text to a str."""
-        from pydantic_core import core_schema  # with the first share
+        from pydantic_core import core_schema  # 15 ms and 4 MB, without which `roofmark --help` does
 
         return core_schema.is_instance_schema(cls)
 
     def to_json(self) -> dict[str, Any] | str:
-        """`{"id": ..., "params": {...}}`, with `"plural"` where it counts; the plain sentence where JSON cannot hold
-        a value."""
+        """Returns `{"id": ..., "params": {...}}`, with `"plural"` for a message with a count. A message with a value
+        that JSON cannot hold becomes its plain sentence."""
         if any(isinstance(value, float) and not isfinite(value) for value in self.params.values()):
             return str(self)
         plural = {} if self.plural is None else {"plural": self.plural}
@@ -144,7 +142,7 @@ class Text(str):
 
 
 def _(message: str, /, **params: Any) -> str:
-    """A Text: `message` in the reader's language; with `params`, those in the place of its `{name}`s."""
+    """Returns a Text: `message` in the reader's language, with each `{name}` replaced by its value in `params`."""
     if isinstance(message, Text) and not params:
         return message
     translation = gettext(message)
@@ -155,18 +153,18 @@ def _(message: str, /, **params: Any) -> str:
 
 
 def ngettext(singular: str, plural: str, n: int, /, **params: Any) -> str:
-    """A Text that counts: `{n}` is the count, with its thousands separated."""
+    """Returns a Text with a count: `{n}` is the count, with thousands separators."""
     params = {"n": n, **{name: _param(value) for name, value in params.items()}}
     return Text(_counted(singular, plural, params), singular, params, plural)
 
 
 def N_(message: str) -> str:
-    """Marks the constant of a module for translation; whoever shows it passes it to `_`."""
+    """Marks a module-level constant for translation. The code that shows it passes it to `_`."""
     return message
 
 
 def noun(singular: str) -> str:
-    """Marks what `app.core.units.plural` counts, where it is apart from the call."""
+    """Marks a noun that is passed to `app.core.units.plural` somewhere else."""
     return singular
 
 
@@ -175,7 +173,7 @@ def _counted(singular: str, plural: str, params: Mapping[str, Any]) -> str:
 
 
 def _param(value: Any) -> Any:
-    """As JSON can hold it. An error is the Text that it was raised with."""
+    """Returns a value that JSON can hold. An error becomes the Text that it was raised with."""
     if isinstance(value, Exception) and value.args and isinstance(value.args[0], Text):
         return value.args[0]
     return value if isinstance(value, Text | int | float) else str(value)
@@ -194,19 +192,19 @@ _JOINTS = {
     "": N_("{text}{more}"),
 }
 _ITEMS = N_("{items}, {item}")
-"""Of a list of names, where Chinese has a comma of its own."""
+"""Joins the names of a list: Chinese has a comma of its own for that."""
 _PLACEHOLDER = re.compile(r"{(\w+)}")
 
 
 def joined(*texts: str, by: str = " ") -> str:
-    """Sentences one after the other, or clauses with what is between them in English; empty ones are left out. Chinese
-    needs no blank between sentences."""
+    """Joins sentences, or clauses, with the separator that `by` names in English; empty texts are left out. Chinese has
+    no space between sentences."""
     texts = tuple(filter(None, texts))
     return _folded(_JOINTS[by], texts) if texts else ""
 
 
 def enumerated(names: Iterable[str], last: Literal["and", "or"] = "and") -> str:
-    """`a, b and c`, or with another word before the `last`."""
+    """Joins names as `a, b and c`, or with "or" before the last one."""
     *others, end = names
     if not others:
         return end
@@ -221,12 +219,12 @@ def _folded(joint: str, texts: Iterable[str]) -> str:
 
 
 def separator(english: str) -> str:
-    """What is between sentences or clauses in the reader's language, by what is in English."""
+    """Returns the separator of sentences or clauses in the reader's language for the English one."""
     return _PLACEHOLDER.sub("", gettext(_JOINTS[english]))
 
 
 def lower_first(title: str) -> str:
-    """A title, or the beginning of a sentence, inside of one; abbreviations stay as they are.
+    """Returns a title, or the beginning of a sentence, for use inside a sentence. Abbreviations keep their capitals.
 
     >>> lower_first("Decode"), lower_first("TTFT, prompt cached")
     ('decode', 'TTFT, prompt cached')
@@ -235,17 +233,18 @@ def lower_first(title: str) -> str:
 
 
 def upper_first(words: str) -> str:
-    """Words that are in the middle of a sentence elsewhere, at the beginning of one."""
+    """Returns words with a capital first letter, for the beginning of a sentence."""
     return _changed("{upper_first}", words)
 
 
 def without_code(words: str) -> str:
-    """Without the marks of code, which only a page shows."""
+    """Returns the words without backticks, which only pages render as code."""
     return _changed("{without_code}", words)
 
 
 def as_sentence(words: str) -> str:
-    """Words that are in the middle of a sentence elsewhere, as one of their own."""
+    """Returns words that are part of a sentence elsewhere as a sentence: with a capital first letter and a full
+    stop."""
     text = upper_first(words)
     return text if text.endswith((".", "。")) else _("{sentence}.", sentence=text)
 
@@ -259,7 +258,7 @@ _CHANGES: Mapping[str, Callable[[str], str]] = {
 
 
 def _changed(id: str, text: str) -> str:
-    """The same Text where nothing changes."""
+    """Returns the changed text as a Text; the same object when nothing changes."""
     changed = _CHANGES[id](text)
     if text == changed:
         return text
@@ -270,7 +269,8 @@ _BREAK = re.compile(r"(?<=[.!?]) (?=[A-Z])|(?<=[。！？])(?=.)")
 
 
 def first_sentence(text: str) -> tuple[str, str]:
-    """A sentence and the rest: it ends where a capital letter follows, in Chinese with its own full stop."""
+    """Splits a text into its first sentence and the rest. A sentence ends before a capital letter, in Chinese at its
+    full stop."""
     first, *rest = _BREAK.split(text, maxsplit=1)
     return first, "".join(rest)
 
@@ -279,12 +279,12 @@ def first_sentence(text: str) -> tuple[str, str]:
 
 _KEYS = ({"id", "params"}, {"id", "params", "plural"})
 _SAFE = re.compile(r"(?:[^{}]|{{|}}|{[a-z_]\w*(?:!r)?(?::,?(?:\.\d)?[dfg%]?)?})*", re.IGNORECASE)
-"""A message that can be formatted whoever wrote it: no attributes, no widths."""
+"""A message that is safe to format whoever wrote it: it has no attribute access and no field widths."""
 _MESSAGE_START = '{"id":'
 
 
 def packed(value: Any) -> Any:
-    """A tree of JSON values with every Text in it as its message."""
+    """Returns a tree of JSON values with every Text replaced by its stored form."""
     if isinstance(value, Text):
         return value.to_json()
     if isinstance(value, dict):
@@ -293,26 +293,26 @@ def packed(value: Any) -> Any:
 
 
 def dumps(value: Any) -> str:
-    """As json.dumps; each Text is stored as its message."""
+    """Serializes as json.dumps does; each Text is stored as its message."""
     return json.dumps(packed(value))
 
 
 def loads(text: str | bytes) -> Any:
-    """As json.loads; each message is a Text in the reader's language."""
+    """Parses as json.loads does; each stored message becomes a Text in the reader's language."""
     text = text.decode() if isinstance(text, bytes) else text
     return json.loads(text, object_hook=_restored if '"params"' in text else None)
 
 
 def stored_text(text: str) -> str:
-    """A text as a column without JSON holds it: a message as its JSON, another text as it is."""
-    if not isinstance(text, Text) and text.startswith(_MESSAGE_START):  # somebody's words that look like a message
+    """Returns a text as a text column stores it: a message as JSON, any other text unchanged."""
+    if not isinstance(text, Text) and text.startswith(_MESSAGE_START):  # a person's words that look like a message
         text = Text(text, "{text}", {"text": text})
     packed_text = packed(text)
     return packed_text if isinstance(packed_text, str) else json.dumps(packed_text, ensure_ascii=False)
 
 
 def restored_text(stored: str) -> str:
-    """What `stored_text` stored, in the reader's language."""
+    """Returns the text that `stored_text` stored, in the reader's language."""
     if not stored.startswith(_MESSAGE_START):
         return stored
     try:
@@ -323,20 +323,22 @@ def restored_text(stored: str) -> str:
 
 
 def localized(value: Any) -> Any:
-    """A tree of values and dataclasses with every Text in it in the language of today's reader."""
+    """Returns a tree of values and dataclasses with every Text in it in the current reader's language."""
     if isinstance(value, Text):
         return _localized_text(value.id, {name: localized(param) for name, param in value.params.items()}, value.plural)
+    if value is None or isinstance(value, str | int | float):  # most of a tree: numbers of a chart, times of events
+        return value
     if isinstance(value, Mapping):
         return {name: localized(child) for name, child in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(localized(child) for child in value)
+        return type(value)(map(localized, value))
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{field.name: localized(getattr(value, field.name)) for field in fields(value)})
     return value
 
 
 def english(text: str) -> str:
-    """What a Text says in English: how an address or a file holds it."""
+    """Returns the English form of a Text, as addresses and files use it."""
     if not isinstance(text, Text):
         return text
     with use(ENGLISH):
@@ -344,14 +346,15 @@ def english(text: str) -> str:
 
 
 def _restored(stored: dict[str, Any]) -> Any:
-    """A Text of what Text.to_json gave, innermost first; any other object as it is."""
+    """Returns the Text that `Text.to_json` stored; any other object unchanged. JSON decoding calls this innermost
+    object first."""
     if stored.keys() not in _KEYS or not isinstance(stored["id"], str) or not isinstance(stored["params"], dict):
         return stored
     return _localized_text(stored["id"], stored["params"], stored.get("plural"))
 
 
 def _localized_text(id: str, params: Mapping[str, Any], plural: str | None) -> Text:
-    """In the reader's language; the bare message where the values do not fit it."""
+    """Returns a message in the reader's language; the bare message when the values do not fit it."""
     try:
         if id in _CHANGES:
             text = _CHANGES[id](params[id[1:-1]])
@@ -361,7 +364,7 @@ def _localized_text(id: str, params: Mapping[str, Any], plural: str | None) -> T
             text = _counted(id, plural, params)
         else:
             text = gettext(id).format(**params) if params else gettext(id)
-    except (LookupError, TypeError, ValueError):  # of another version, or of somebody's own making
+    except (LookupError, TypeError, ValueError):  # from another version, or handmade
         text = id
     return Text(text, id, params, plural)
 
@@ -370,8 +373,8 @@ def _localized_text(id: str, params: Mapping[str, Any], plural: str | None) -> T
 
 
 def install(environment: "Environment") -> None:
-    """Lets templates speak it: `_()` and `{% trans %}` for their own texts, and the filter `gettext` for a constant of
-    a module, which is escaped as every value is."""
+    """Adds translation to a Jinja environment: `_()` and `{% trans %}` for texts of templates, and the filter `gettext`
+    for constants of modules, which is escaped as every value is."""
     environment.add_extension("jinja2.ext.i18n")
     environment.policies["ext.i18n.trimmed"] = True
     environment.install_gettext_callables(gettext, _ngettext, newstyle=True)  # type: ignore[attr-defined]  # the extension adds it
@@ -380,16 +383,16 @@ def install(environment: "Environment") -> None:
     environment.globals.update(language=language, languages=LANGUAGES, pause=separator)
 
 
-def _in_template(message: str, /, **values: Any) -> "Markup":
-    """As Jinja's own `_()`, which looks for the catalogue in its context: a table asks hundreds of times."""
+def _in_template(message: str, /, **values: Any) -> Markup:
+    """Translates in a template. Jinja's own `_()` looks the catalogue up in its context each time, and a table calls
+    this hundreds of times."""
     markup = _as_markup(_language.get(), message)
     return markup % values if values else markup
 
 
 @lru_cache(maxsize=4096)
-def _as_markup(_tag: str, message: str) -> "Markup":
-    """In the language of the request, which `_tag` is. Without values, `%%` is a percent sign too."""
-    from markupsafe import Markup  # with the first page
-
+def _as_markup(_tag: str, message: str) -> Markup:
+    """Returns the translation as Markup; `_tag` is the language of the request and part of the cache key. Without
+    values, `%%` is a percent sign too."""
     markup = Markup(gettext(message))  # noqa: S704  # a text of a template or a catalogue
     return markup if "%(" in message else markup % ()

@@ -60,6 +60,12 @@ class Workload:
     def key(self) -> str:
         return f"{self.prompt_tokens}/{self.output_tokens}/{self.concurrency}/{self.depth}"
 
+    def mean_context(self, prompt_tokens: float | None = None, output_tokens: float | None = None) -> int:
+        """Returns the mean number of tokens in the cache during a decode: with counted tokens, else nominal ones."""
+        prompt = self.prompt_tokens if prompt_tokens is None else prompt_tokens
+        output = self.output_tokens if output_tokens is None else output_tokens
+        return self.depth + round(prompt + output / 2)
+
     @classmethod
     def from_key(cls, key: str) -> "Workload":
         return cls(*(int(part) for part in key.split("/")))
@@ -70,13 +76,17 @@ class ServerFigures:
     """The server's own counts and durations of one request; its rates are not used, they are computed from these."""
 
     prompt_tokens: int | None = None
-    """Fresh prompt tokens: those that were processed, without cached ones."""
+    """Fresh prompt tokens: those that were processed, not taken from the cache."""
     prompt_ms: float | None = None
     output_tokens: int | None = None
     decode_ms: float | None = None
     """From the first to the last output token: `output_tokens - 1` intervals."""
     load_ms: float | None = None
+    """Before the request could begin; next to nothing where the model was loaded already."""
     queue_ms: float | None = None
+    """Behind the requests of others."""
+    overhead_ms: float | None = None
+    """For template, tokenizer and passing on, where the server's total tells what its parts leave out."""
     draft_tokens: int | None = None
     draft_accepted_tokens: int | None = None
     expert_hit_share: float | None = None
@@ -127,6 +137,9 @@ class Trace:
     """The model that answered, by the server's report."""
     cache_defeat: CacheDefeat = CacheDefeat.NONE
     """What the request that was answered did against the prompt cache."""
+    own_system_tokens: int = 0
+    """About how many tokens of the model's own system prompt the request repeated behind its nonce, beside the suite's
+    prompt."""
     text_sha256: str | None = None
     """SHA-256 of the answer text (without reasoning and tool calls), UTF-8."""
     end_ms: float | None = None
@@ -169,7 +182,7 @@ class Sample:
     stream: int = 0
     """The index of the stream within its round."""
     sent_at_ms: float = 0.0
-    """When t0 was, after the first t0 of the round."""
+    """When t0 was, in ms after the first t0 of the round."""
     sensors: dict[str, Any] = field(default_factory=dict)
     engine_batches: bool = True
     """The engine may process several prompts at once (`Engine.batches`)."""

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken
+from filelock import FileLock
 
 from app.core.errors import BadInput, StorageError
 from app.core.i18n import _
@@ -67,8 +68,6 @@ def _key_in(path: Path) -> bytes:
     """The key in `path`, made on first use and readable by its owner only."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        from filelock import FileLock  # needed once in a database's life, so not at start
-
         with FileLock(f"{path}.lock"):  # two programs that start at once agree on one key
             if not path.exists():
                 _write_private(path, Fernet.generate_key())
@@ -76,7 +75,7 @@ def _key_in(path: Path) -> bytes:
 
 
 def _write_private(path: Path, content: bytes) -> None:
-    """All of it or nothing: a half-written key would make every stored API key unreadable."""
+    """Writes the whole file or nothing: a half-written key would make every stored API key unreadable."""
     partial = path.with_suffix(".partial")
     partial.unlink(missing_ok=True)
     try:

@@ -11,7 +11,8 @@ from app.core.i18n import _, english
 
 Statistic = Literal["mean", "p50", "p99", "max", "total", "now"]
 Origin = Literal["counters", "answers"]
-"""`counters`: of all requests that the server had; `answers`: summed over what came with each answer."""
+"""`counters`: from counters of all requests that the server handled; `answers`: summed over what came with each
+answer."""
 
 _STORED_NAMES = {"provenance": "how"}
 _OLD_QUANTILE, _OLD_STATED = ", interpolated within its bucket", "stated with "
@@ -31,7 +32,7 @@ class ServerMetric:
     """Where the value comes from: the server's own name for it, and what was computed from that."""
     low: float | None = None
     high: float | None = None
-    """None beside a `low`: above the largest bound that the server has."""
+    """The upper bound; None with a `low` means above the server's largest bound."""
     origin: Origin = "counters"
 
     @property

@@ -56,7 +56,7 @@ def spread(
     """
     if value is not None and low is not None and high is not None and 0 < low * WIDE < high:
         ends = _("({low} to {high})", low=format_number(low), high=format_number(high))
-        return ends, _("95 % interval: too lopsided for one ±")
+        return ends, _("95 % interval: too asymmetric for one ±")
     return plus_minus(value, standard_deviation), _("Standard deviation of the samples")
 
 
@@ -124,7 +124,7 @@ def format_bytes(n_bytes: int | None) -> str:
 
 
 def with_unit(title: str, unit: str) -> str:
-    """`Decode tok/s`"""
+    """Returns a label with its unit: `Decode tok/s`."""
     return _("{title} {unit}", title=title, unit=unit) if unit else title
 
 
@@ -175,7 +175,7 @@ _MONTHS = (
 
 
 def format_date(moment: datetime) -> str:
-    """The day in UTC.
+    """Returns the day in UTC: `2026-11-02`.
 
     >>> format_date(datetime(2026, 11, 2, 23, 30, tzinfo=UTC))
     '2 November 2026'

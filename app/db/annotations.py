@@ -1,4 +1,4 @@
-"""What a person writes beside a run or a configuration, and runs that they take out of the statistics."""
+"""Notes and labels that a person writes on a run or a configuration, and runs that they hide from the statistics."""
 
 from collections.abc import Iterable
 
@@ -17,13 +17,13 @@ MAX_LABEL_CHARS = 60
 REASONS = (
     N_("Something else was running on the machine."),
     N_("The server was not set up as the configuration says."),
-    N_("It was only a try."),
+    N_("It was only a trial."),
 )
 """Usual reasons for hiding a run, stored as messages; any other sentence does as well, and stays as it is."""
 
 
 def edit_note(session: Session, public_id: str, note: str) -> Run:
-    """Replace a run's note. Raises NotFound, and BadInput for one that is too long."""
+    """Replaces a run's note. Raises NotFound, and BadInput for a note that is too long."""
     run = runs.run(session, public_id)
     run.note = runs.checked_note(note)
     session.add(run)
@@ -31,7 +31,7 @@ def edit_note(session: Session, public_id: str, note: str) -> Run:
 
 
 def edit_config_note(session: Session, fingerprint: str, server_slug: str, note: str) -> Config:
-    """Replace a configuration's note, which is no part of its fingerprint. Raises NotFound, BadInput."""
+    """Replaces a configuration's note, which is no part of its fingerprint. Raises NotFound, BadInput."""
     frozen = config(session, fingerprint, server_slug)
     frozen.note = runs.checked_note(note)
     session.add(frozen)
@@ -39,7 +39,7 @@ def edit_config_note(session: Session, fingerprint: str, server_slug: str, note:
 
 
 def set_labels(session: Session, public_id: str, labels: Iterable[str]) -> Run:
-    """Replace a run's own labels; those of its configuration are frozen. Raises NotFound, BadInput."""
+    """Replaces a run's own labels; those of its configuration are frozen. Raises NotFound, BadInput."""
     run = runs.run(session, public_id)
     run.labels = clean_labels(labels)
     session.add(run)
@@ -47,7 +47,7 @@ def set_labels(session: Session, public_id: str, labels: Iterable[str]) -> Run:
 
 
 def clean_labels(labels: Iterable[str]) -> list[str]:
-    """Each once, in the order given, without blanks around them. Raises BadInput.
+    """Returns the distinct labels in the order given, without blanks around them. Raises BadInput.
 
     >>> clean_labels([" night ", "", "fans 80 %", "night"])
     ['night', 'fans 80 %']
@@ -63,7 +63,7 @@ def clean_labels(labels: Iterable[str]) -> list[str]:
                 )
             )
         if "," in label:
-            raise BadInput(_("The label {label!r} holds a comma, which stands between labels.", label=label))
+            raise BadInput(_("The label {label!r} contains a comma, which separates labels.", label=label))
     if len(cleaned) > MAX_LABELS:
         raise BadInput(_("A run has at most {most} labels.", most=MAX_LABELS))
     return cleaned
@@ -74,7 +74,7 @@ def hide(session: Session, public_id: str, reason: str) -> Run:
     without a reason."""
     reason = reason.strip()
     if not reason:
-        raise BadInput(_("Say why the run is hidden: whoever finds it later will ask."))
+        raise BadInput(_("Enter the reason for hiding the run: it is shown with the run."))
     if len(reason) > MAX_REASON_CHARS:
         raise BadInput(_("The reason is longer than {most} characters.", most=MAX_REASON_CHARS))
     run = runs.run(session, public_id)

@@ -1,4 +1,4 @@
-"""Measurements of memory bandwidth: the row is how the measuring process tells the pages what it does."""
+"""Measurements of memory bandwidth. The row is the channel from the measuring process to the pages."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -55,13 +55,14 @@ def latest_probe(session: Session, machine: Machine) -> BandwidthProbe | None:
 
 
 def effective_probe(session: Session, machine: Machine) -> BandwidthProbe | None:
-    """The measurement that counts: the newest without a remark, so that one beside other work undoes no sound one."""
+    """The measurement that counts: the newest without a remark, so that one with a remark does not replace a sound
+    one."""
     probes = session_memo(session, _done).get(machine.id or 0, [])
     return next((probe for probe in probes if not probe.record["remarks"]), probes[0] if probes else None)
 
 
 def _done(session: Session) -> dict[int, list[BandwidthProbe]]:
-    """The newest of each machine, the newest first."""
+    """Returns the finished measurements of each machine, the newest first."""
     place = func.row_number().over(partition_by=col(BandwidthProbe.machine_id), order_by=_NEWEST_FIRST)
     done = select(col(BandwidthProbe.id), place.label("place")).where(BandwidthProbe.status == "done").subquery()
     newest = select(done.c.id).where(done.c.place <= MAX_PROBES_PER_MACHINE)

@@ -15,7 +15,7 @@ from app.db.tables import Baseline, Config, Machine, Model, Run
 
 
 def pin(session: Session, public_id: str) -> Baseline:
-    """Make a run its series' baseline, in the place of the previous one. Raises NotFound, and Conflict for a run that
+    """Makes a run its series' baseline, replacing the previous one. Raises NotFound, and Conflict for a run that
     nothing can be compared with."""
     run = runs.run(session, public_id)
     if run.status != "done" or run.model is None:
@@ -34,19 +34,20 @@ def pin(session: Session, public_id: str) -> Baseline:
         with session.begin_nested():
             session.add(pinned)
     except IntegrityError as error:
-        raise Conflict(_("Another baseline was pinned at this very moment: look again.")) from error
+        raise Conflict(_("Another baseline was pinned at the same time: check which one is pinned now.")) from error
     return pinned
 
 
 def unpin(session: Session, public_id: str) -> None:
-    """Remove a baseline. Raises NotFound when the run is none."""
+    """Removes a baseline. Raises NotFound when the run is not one."""
     run = runs.run(session, public_id)
     if not session.exec(delete(Baseline).where(col(Baseline.run_id) == run.id)).rowcount:
         raise NotFound(_("Run {id} is no baseline.", id=public_id))
 
 
 def baseline_of(session: Session, run: Run) -> str | None:
-    """The public id of the baseline that a run is compared with; a baseline's own id for itself. None without one."""
+    """Returns the public id of the baseline that a run is compared with; for a baseline its own id. None without
+    one."""
     if run.model is None:
         return None
     query = (
@@ -71,11 +72,11 @@ class PinnedBaseline(NamedTuple):
     suite_key: str
     started_at: datetime | None
     hidden_at: datetime | None
-    """Since then no run is compared with it."""
+    """When it was hidden; no run is compared with it since then."""
 
 
 def list_baselines(session: Session) -> list[PinnedBaseline]:
-    """All baselines by machine, model and suite."""
+    """Returns all baselines by machine, model and suite."""
     pinned = (Baseline.model_name, Baseline.suite_key, Run.started_at, Run.hidden_at)
     query = (
         select(Run.public_id, Machine.name, Machine.slug, *pinned)  # type: ignore[call-overload]  # typed for fewer columns
@@ -90,7 +91,7 @@ def list_baselines(session: Session) -> list[PinnedBaseline]:
 
 
 class BaselineSide(NamedTuple):
-    """What a verdict at a run's main point needs to know of the run."""
+    """What a verdict at the main point needs to know of a run."""
 
     run_id: int
     public_id: str
@@ -99,17 +100,17 @@ class BaselineSide(NamedTuple):
     suite_sha256: str
     main_point_key: str
     is_compared: bool
-    """Finished and not hidden."""
+    """Whether the run is finished and not hidden."""
     started_at: datetime | None
     server_id: int
     model: str
     quantization: str
     model_id: str | None
-    """By which the server tells it from others; None where that was not recorded."""
+    """The server's id of the model; None when it was not recorded."""
 
 
 def baseline_pairs(session: Session, public_ids: Collection[str]) -> list[tuple[BaselineSide, BaselineSide]]:
-    """For each of these runs that has a baseline: the run and its baseline."""
+    """Returns the run and its baseline for each of these runs that has one."""
     pinned, pinned_config, pinned_model = aliased(Run), aliased(Config), aliased(Model)
     query = (
         select(*_side(Run, Config, Model), *_side(pinned, pinned_config, pinned_model))

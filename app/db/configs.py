@@ -1,7 +1,8 @@
-"""Frozen configurations: rows are found by fingerprint or inserted; only what is known of a model may grow.
+"""Frozen configurations: rows are found by fingerprint or inserted; only what is known of a model may be added to.
 
-Configurations of before ids were recorded may hold runs of several models of a server (`gpu0/llama-3-8b` and
-`cpu/llama-3-8b` were one); `split_models` gives each model its own, as they would be a level shift in a history.
+Configurations from versions that did not record model ids may hold runs of several models of a server
+(`gpu0/llama-3-8b` and `cpu/llama-3-8b` were one); `split_models` gives each model its own, since they would look like a
+level shift in a history.
 """
 
 import hashlib
@@ -29,10 +30,10 @@ def freeze(
     source: str,
     namesakes: Collection[str] = (),
 ) -> Config:
-    """The configuration row for `snapshot`, made when it is new for this server.
+    """Returns the configuration row for `snapshot`; a new row is made when this server has none.
 
-    `namesakes`: ids of other models of the server that are shown alike; with one of them, a configuration that does not
-    say which of them it was continues with none.
+    `namesakes` are ids of other models of the server that are shown with the same name. When they include other models,
+    a configuration without a model id is not continued.
     """
     fingerprint = snapshot.fingerprint
     same_fingerprint = select(Config).where(Config.server_id == server_id, Config.fingerprint == fingerprint)
@@ -74,8 +75,8 @@ def with_model_id(snapshot: Snapshot, identifier: str) -> Snapshot:
 
 
 def _learn(session: Session, config: Config, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> None:
-    """What was unknown when the configuration was frozen, or read without account of its keys, and what the model is
-    called today: the configuration stays what it is, and so does its fingerprint."""
+    """Adds to a configuration's model what was unknown when it was frozen, or read by a version that ignored some of
+    its keys, and its name today. The configuration and its fingerprint stay what they are."""
     learned = {key: snapshot.settings[key] for key in IDENTITY_SETTINGS if key in snapshot.settings}
     if not learned.keys() <= config.settings.keys():
         config.settings = {**learned, **config.settings}
@@ -90,7 +91,7 @@ def _learn(session: Session, config: Config, snapshot: Snapshot, geometry: Mappi
 
 
 def _model(session: Session, snapshot: Snapshot, geometry: Mapping[str, Any], source: str) -> Model:
-    with use(ENGLISH):  # whoever reads it, it is the same geometry
+    with use(ENGLISH):  # the same geometry, whichever source it came from
         digest = hashlib.sha256(json.dumps(localized(geometry), sort_keys=True).encode()).hexdigest()
     quantization = snapshot.quantization or ""
     model = session.exec(
@@ -117,10 +118,10 @@ def _model(session: Session, snapshot: Snapshot, geometry: Mapping[str, Any], so
 def _continued_config(
     session: Session, server_id: int, snapshot: Snapshot, namesakes: Collection[str]
 ) -> Config | None:
-    """The newest configuration of the server that differs from `snapshot` in nothing but what it does not say.
+    """Returns the newest configuration of the server that differs from `snapshot` only in what it does not state.
 
-    One that does not say which model of the server it was goes on only where that is clear: no other model is shown
-    alike, and none of its runs was asked for, or answered as, another one.
+    One without a model id is continued only when it is unambiguous: no other model is shown with the same name, and
+    none of its runs requested, or was answered by, another model.
     """
     names = {snapshot.model, _last_part(str(snapshot.settings.get("model_id", "")))}
     query = (
@@ -155,7 +156,7 @@ def _contradict(recorded: Any, today: Any) -> bool:
 
 
 def _was_another(session: Session, config: Config, snapshot: Snapshot) -> bool:
-    """Whether one of the configuration's runs was about a model of the same name under another id."""
+    """Returns whether one of the configuration's runs was about a model of the same name under another id."""
     identifier = str(snapshot.settings.get("model_id"))
     asked = session.exec(select(Run.plan).where(Run.config_id == config.id)).all()
     answered = select(col(SampleRow.record)["trace"]["model"].as_string()).join(Run, col(Run.id) == SampleRow.run_id)
@@ -187,12 +188,12 @@ class ConfigDescription(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint it was frozen with: what was learned of its model since is no part of it."""
+        """The fingerprint it was frozen with; what was learned of its model later is no part of it."""
         return self.frozen_fingerprint or self.snapshot.fingerprint
 
 
 def describe(session: Session, server_slugs: Collection[str] | None = None) -> Mapping[int, ConfigDescription]:
-    """Every configuration by its id, or those of some servers."""
+    """Returns every configuration by its id, or only those of some servers."""
     return _described(session, None if server_slugs is None else frozenset(server_slugs))
 
 
@@ -216,9 +217,10 @@ def _described(session: Session, server_slugs: frozenset[str] | None) -> Mapping
 
 
 def short_config_labels(session: Session, server_slugs: Collection[str]) -> dict[int, str]:
-    """Of each configuration of these servers, the settings and labels in which its model's configurations differ there.
+    """Returns for each configuration of these servers the settings and labels in which its model's configurations
+    differ there.
 
-    Empty where there is nothing to tell apart, or only the engine, which lists name anyway.
+    Empty when there is nothing to distinguish, or only the engine, which lists name anyway.
     """
     groups: dict[tuple[str, str, str | None], dict[int, Snapshot]] = {}
     for key, (server, snapshot, _machine, _fingerprint) in describe(session, server_slugs).items():
@@ -230,7 +232,7 @@ def short_config_labels(session: Session, server_slugs: Collection[str]) -> dict
 
 
 def config(session: Session, fingerprint: str, server_slug: str | None = None) -> Config:
-    """Find a configuration by its fingerprint or the beginning of one; without a server, the newest. Raises
+    """Finds a configuration by its fingerprint or the beginning of one; without a server, the newest. Raises
     NotFound."""
     query = select(Config).join(Server, col(Server.id) == Config.server_id).order_by(col(Config.id).desc())
     query = query.where(col(Config.fingerprint).startswith(fingerprint, autoescape=True))
@@ -245,27 +247,29 @@ def config(session: Session, fingerprint: str, server_slug: str | None = None) -
 
 
 def other_servers(session: Session, config: Config) -> list[Server]:
-    """Other servers on which the same configuration was measured, by name."""
+    """Returns the other servers on which the same configuration was measured, by name."""
     query = select(Server).join(Config, col(Config.server_id) == Server.id).order_by(Server.name)
     same = query.where(Config.fingerprint == config.fingerprint, Config.server_id != config.server_id)
     return list(session.exec(same).all())
 
 
 _AT_ONCE = 500
-"""Runs in one statement: databases limit its parameters."""
+"""The most runs in one statement: databases limit its parameters."""
 
 
 def split_models(session: Session, server_id: int | None = None) -> int:
-    """Of one server, or of all. Returns how many runs have another configuration now.
+    """Splits the configurations of one server, or of all, by model id. Returns how many runs have another configuration
+    now.
 
-    A run belongs to the id that it asked for, or that answered it; one of which neither tells enough stays where it is.
+    A run belongs to the id that it requested, or that answered it; a run for which neither is known well enough stays
+    where it is.
     """
     unnamed = select(Config.id).where(col(Config.settings)["model_id"].as_string().is_(None))
     if server_id is not None:
         unnamed = unnamed.where(Config.server_id == server_id)
     asked = col(Run.plan)["model"].as_string()
     query = select(col(Run.config_id), asked).where(col(Run.config_id).in_(unnamed)).distinct()
-    # where nobody asked for an id, the server had one model as far as anybody knows
+    # no run requested an id: the server is taken to have had one model
     config_ids = {config_id for config_id, identifier in session.exec(query) if config_id and _is_full(identifier)}
     moved = 0
     for config_id in sorted(config_ids):
@@ -284,7 +288,7 @@ def _split(session: Session, config_id: int, ids: dict[int, str | None]) -> int:
     config = session.get_one(Config, config_id)
     model = config.model
     frozen = snapshot_of(config, model)
-    # the model with the most runs keeps the configuration, unless some of its runs may be of another one
+    # the model with the most runs keeps the configuration, unless some of its runs may be of another model
     *_leaving, most = ordered = sorted(counts, key=lambda identifier: (counts[identifier], identifier))
     moved = 0
     for identifier in ordered:
@@ -306,7 +310,7 @@ def _move(session: Session, run_ids: Sequence[int], config: Config) -> None:
 
 
 def _answered(session: Session, config_id: int) -> dict[int, str]:
-    """The one id that answered each run of a configuration, where it tells enough."""
+    """Returns the one id that answered each run of a configuration, for runs where it is known well enough."""
     model = col(SampleRow.record)["trace"]["model"].as_string()
     rows = session.exec(
         select(col(SampleRow.run_id), model)
@@ -326,5 +330,6 @@ def _full(identifier: str | None) -> str | None:
 
 
 def _is_full(identifier: object) -> bool:
-    """With what tells it from another one of that name: a backend, a publisher, a tag. A path may also be an alias."""
+    """Whether an id includes what distinguishes it from another one of that name: a backend, a publisher, a tag. A path
+    may also be an alias."""
     return isinstance(identifier, str) and not is_file_path(identifier) and bool({"/", ":"} & set(identifier))

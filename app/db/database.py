@@ -43,7 +43,7 @@ class QueryCache:
         self._lock = Lock()
 
     def get(self, version: Hashable, read: Callable[..., T], key: Hashable) -> list[T]:
-        """The cached answer as a list of one, or an empty list: None may be an answer."""
+        """Returns the cached answer as a list of one, or an empty list, since None may be an answer."""
         with self._lock:
             answers = self._answers.get(read)
             if version != self._version or answers is None or key not in answers:
@@ -52,7 +52,7 @@ class QueryCache:
             return [answers[key]]
 
     def put(self, version: Hashable, read: Callable[..., T], key: Hashable, answer: T, maxsize: int) -> None:
-        """Store an answer; answers of an earlier version are dropped, and the oldest beyond `maxsize`."""
+        """Stores an answer; answers of an earlier version are dropped, and the oldest beyond `maxsize`."""
         with self._lock:
             if version != self._version:
                 self._version = version
@@ -86,7 +86,7 @@ class CachedQuery(Generic[P, T]):
         return answer
 
     def peek(self, session: Session, /, *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """The answer if it is cached, else None; never runs the query."""
+        """Returns the answer if it is cached, else None; never runs the query."""
         cache: QueryCache | None = session.info.get(QUERY_CACHE)
         cached = cache.get(cache.version_of(session), self._read, _cache_key(args, kwargs)) if cache else []
         return cached[0] if cached else None
@@ -97,7 +97,7 @@ def _cache_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
 
 
 def cached_query(maxsize: int) -> Callable[[Callable[Concatenate[Session, P], T]], CachedQuery[P, T]]:
-    """Decorate a function that only reads: its `maxsize` most recently used answers are cached until something is
+    """Decorates a function that only reads: its `maxsize` most recently used answers are cached until something is
     written."""
     return lambda read: CachedQuery(read, maxsize)
 
@@ -129,7 +129,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A session that only reads, with a memo and the query cache."""
+        """Opens a session that only reads, with a memo and the query cache."""
         with translate_db_errors(), Session(self.engine, expire_on_commit=False) as session:
             session.info |= {**self._session_info, _MEMO: {}, QUERY_CACHE: self._query_cache}
             if self._versions is not None:  # before anything is read, so that nothing older passes for this version
@@ -138,14 +138,14 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Session]:
-        """A session that commits at the end of the block and rolls back on an error."""
+        """Opens a session that commits at the end of the block and rolls back on an error."""
         writer = self.engine.execution_options(roofmark_write=True)
         with translate_db_errors(), Session(writer, expire_on_commit=False) as session, session.begin():
             session.info |= self._session_info
             yield session
 
     def dispose(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         self.engine.dispose()
         if self._versions is not None:
             self._versions.close()
@@ -155,7 +155,8 @@ _MEMO = "memo"
 
 
 def session_memo(session: Session, read: Callable[..., T], *args: Hashable) -> T:
-    """The result of `read(session, *args)`, read once in each session that only reads: nothing changes under it."""
+    """Returns the result of `read(session, *args)`, read once in each session that only reads: nothing changes during
+    it."""
     memo: dict[Hashable, T] | None = session.info.get(_MEMO)
     if memo is None:
         return read(session, *args)
@@ -168,7 +169,8 @@ _VERSION = "version"
 
 
 def _version(session: Session) -> Hashable:
-    """Another one after every commit of anybody. PostgreSQL says which transactions are seen."""
+    """Returns a version of the data that changes with every commit of any client. On PostgreSQL it is the set of
+    visible transactions."""
     if _VERSION not in session.info:
         session.info[_VERSION] = session.execute(text("SELECT CAST(pg_current_snapshot() AS text)")).scalar_one()
     version: Hashable = session.info[_VERSION]
@@ -176,7 +178,7 @@ def _version(session: Session) -> Hashable:
 
 
 class _Versions:
-    """Of a SQLite database: each connection counts the commits of all others, so this one never writes."""
+    """Versions of a SQLite database. Each connection counts the commits of all others, so this one never writes."""
 
     def __init__(self, url: URL) -> None:
         self._path = str(url.database)
@@ -201,13 +203,13 @@ class _Versions:
 
 # --- what went wrong, in one sentence --------------------------------------------------------------------------------
 
-_BROKEN = N_("The text holds a broken character that cannot be stored.")
+_BROKEN = N_("The text contains an invalid character that cannot be stored.")
 _NUL = re.compile(r"NUL \(0x00\)|\\u0000 cannot be converted")
-_BUSY = N_("The database is busy: others hold it. Try again in a moment.")
+_BUSY = N_("The database is locked by another process. Try again in a moment.")
 _SENTENCES = (
     (
         r"disk is full|no space left|disk I/O error|quota exceeded",
-        N_("The disk is full or failing: nothing was stored, what was there before is unharmed."),
+        N_("The disk is full or failing: nothing was stored, and earlier data is unharmed."),
     ),
     (r"readonly|read-only", N_("The database is read-only: check who owns the data folder.")),
     (r"locked|too many clients|QueuePool", _BUSY),
@@ -215,8 +217,8 @@ _SENTENCES = (
     (
         r"malformed|not a database",
         N_(
-            "The database file is damaged or is no SQLite file: put the newest file of the `backups` folder in its "
-            "place."
+            "The database file is damaged or is not a SQLite file: replace it with the newest file of the `backups` "
+            "folder."
         ),
     ),
     (
@@ -232,7 +234,8 @@ _SENTENCES = (
 
 @contextmanager
 def translate_db_errors() -> Iterator[None]:
-    """Turns what a database or disk says into StorageError; integrity errors pass, callers know what they mean."""
+    """Raises StorageError for errors of the database or the disk; integrity errors pass, since callers know what they
+    mean."""
     try:
         yield
     except IntegrityError:
@@ -247,9 +250,9 @@ def translate_db_errors() -> Iterator[None]:
 
 
 def error_message(
-    error: Exception, otherwise: str = N_("The database did not do what was asked; the log says why.")
+    error: Exception, otherwise: str = N_("The database reported an error; the log has the details.")
 ) -> str:
-    """What went wrong, as a sentence for a person; an error that nobody foresaw is logged."""
+    """Returns what went wrong as a sentence for a person; an unexpected error is logged."""
     cause = str(error.orig) if isinstance(error, DBAPIError) else str(error)
     for pattern, sentence in _SENTENCES:
         if re.search(pattern, cause, re.IGNORECASE):
@@ -277,7 +280,7 @@ def _checked(url: str) -> URL:
 
 
 _JSON: dict[str, Any] = {"json_serializer": dumps, "json_deserializer": loads}
-"""JSON columns hold messages."""
+"""Serializers of JSON columns, which hold messages."""
 
 
 def _create_engine(url: URL) -> Engine:
@@ -305,7 +308,7 @@ def _set_pragmas(connection: Any, _record: object) -> None:
 
 
 def _lower(value: Any) -> Any:
-    """SQLite's own knows ASCII only; what stands in JSON may be a number."""
+    """Lower-cases any text: SQLite's own function knows ASCII only; a JSON value may be a number."""
     return value.lower() if isinstance(value, str) else value
 
 

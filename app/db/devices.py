@@ -1,5 +1,5 @@
-"""Devices to compute with: the catalogue as it is here, with those that a person added or corrected before the
-built-in ones, and the machines' own devices."""
+"""Devices to compute with: the catalogue with the devices that a person added or corrected before the built-in ones,
+and the machines' own devices."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,25 +21,25 @@ from app.hardware.catalogue import Catalogue
 from app.hardware.profile import CATALOGUE
 
 MOST_NAMED = 6
-"""Devices in a sentence."""
+"""The most devices named in a sentence."""
 
 
 @dataclass(frozen=True)
 class KnownDevice:
-    """A device to compute with, and where its figures come from."""
+    """A device to compute with, and the source of its figures."""
 
     device: decode.Device
     source: str
-    """Where its bandwidth comes from, in words."""
+    """The source of its bandwidth, in words."""
     memory_bytes: int | None
     is_ram: bool = False
     ram: decode.Device | None = None
-    """The system memory of the machine whose own it is, where its bandwidth is known."""
+    """The system memory of the device's machine, when its bandwidth is known."""
     compute_flops_per_s: float | None = None
     """Dense FP16 with FP32 accumulate; the peak of `device` is that of its fastest path."""
 
     def layout(self, ram: decode.Device | None = None, offload: Offload | None = None) -> Layout:
-        """Places a model on the device; `ram`: typed system memory, in the place of the machine's."""
+        """Returns the layout of a model on the device; `ram` is typed system memory that replaces the machine's."""
         if self.is_ram:
             return Layout((), Memory(self.device))
         system_memory = ram or self.ram
@@ -57,7 +57,7 @@ class KnownDevice:
 
 @dataclass(frozen=True)
 class KnownDevices:
-    """All that a name may mean: `RTX 3090 on tower` is a machine's own, `RTX 3090` first of all the catalogue's."""
+    """All devices that can be named: `RTX 3090 on tower` is a machine's own, `RTX 3090` is the catalogue's first."""
 
     local: Sequence[KnownDevice]
     catalogue: Catalogue
@@ -88,9 +88,9 @@ class KnownDevices:
         if len(candidates) > 1:
             raise BadInput(
                 _(
-                    "{name!r} may be several devices: {fitting}.",
+                    "{name!r} matches several devices: {devices}.",
                     name=name[:60],
-                    fitting=", ".join(candidates[:MOST_NAMED]),
+                    devices=", ".join(candidates[:MOST_NAMED]),
                 )
             )
         suggestions = candidates or [device.name for device in self.catalogue.similar(name)]
@@ -107,7 +107,7 @@ def known_devices(session: Session) -> KnownDevices:
 
 
 def devices_of(session: Session, machine: Machine) -> list[KnownDevice]:
-    """Returns the devices of one machine that may be named; none of an archived one."""
+    """Returns the devices of one machine that can be named; empty for an archived one."""
     machine_devices = [] if machine.archived_at else machines.devices(session, machine)
     devices = [_of_machine(device, machine.name) for device in machine_devices if device.bandwidths]
     ram = next((known_device.device for known_device in devices if known_device.is_ram), None)
@@ -115,11 +115,11 @@ def devices_of(session: Session, machine: Machine) -> list[KnownDevice]:
 
 
 LOCAL = " on "
-"""Between a device and the machine whose own it is."""
+"""The text between a device and its machine."""
 
 
 def local_name(device: str, machine: str) -> str:
-    """Names a machine's own device: `RTX 3090 on tower`."""
+    """Returns the name of a machine's own device: `RTX 3090 on tower`."""
     return f"{device}{LOCAL}{machine}"
 
 
@@ -133,7 +133,7 @@ def _of_catalogue(device: catalogue.CatalogueDevice) -> KnownDevice:
 
 
 def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
-    """One of a machine's devices, where there are several equal ones."""
+    """Returns one of a machine's devices when it has several equal ones."""
     stated = device.bandwidths[0]
     computing_device = decode.Device(local_name(device.name, machine), stated.bytes_per_s, device.peak_flops)
     is_ram = device.kind == "ram"

@@ -1,4 +1,4 @@
-"""Columns of text: JSON that a query can look into on either database, text without case, and messages."""
+"""Text columns: JSON that a query can read on either database, text compared without case, and messages."""
 
 from typing import Any
 
@@ -11,21 +11,21 @@ from app.core.i18n import restored_text, stored_text
 
 
 class _Items(FunctionElement[Any]):
-    """Of a list."""
+    """The items of a list."""
 
     name = "json_items"
     inherit_cache = True
 
 
 class _Values(FunctionElement[Any]):
-    """Of an object."""
+    """The values of an object."""
 
     name = "json_values"
     inherit_cache = True
 
 
 class _Lowered(FunctionElement[str]):
-    """Of a text."""
+    """The text in lower case."""
 
     name = "lowered"
     inherit_cache = True
@@ -58,12 +58,12 @@ def _postgresql_values(element: FunctionElement[Any], compiler: Any, **options: 
 
 
 def lowered(text: Any) -> Any:
-    """A column or a text, to be compared with another one without regard to upper and lower case."""
+    """Returns a column or a text for a comparison that ignores upper and lower case."""
     return type_coerce(_Lowered(literal(text) if isinstance(text, str) else text), String)
 
 
 def contains(column: Any, text: str) -> ColumnElement[bool]:
-    """Whether a column contains `text`, in whatever case."""
+    """A condition: whether a column contains `text`, in whatever case."""
     if text.isascii():  # for which the databases' own way is right, and quicker
         clause: ColumnElement[bool] = column.icontains(text, autoescape=True)
     else:
@@ -72,29 +72,29 @@ def contains(column: Any, text: str) -> ColumnElement[bool]:
 
 
 def has_item(column: Any, item: str) -> ColumnElement[bool]:
-    """Whether a list holds `item` as a whole, in whatever case."""
+    """A condition: whether a list holds `item` as a whole, in whatever case."""
     rows = _Items(column).table_valued("value")
     is_member = exists().select_from(rows).where(lowered(rows.c.value) == lowered(item))
     return _is_filled(column) & is_member
 
 
 def any_item_has(column: Any, text: str) -> ColumnElement[bool]:
-    """Whether an item of a list contains `text`, in whatever case."""
+    """A condition: whether an item of a list contains `text`, in whatever case."""
     return _is_filled(column) & _any_has(_Items(column), text)
 
 
 def any_value_has(column: Any, text: str) -> Exists:
-    """Whether a value of an object contains `text`, in whatever case."""
+    """A condition: whether a value of an object contains `text`, in whatever case."""
     return _any_has(_Values(column), text)
 
 
 def items(column: Any) -> Any:
-    """The items of all lists of a column: to select from."""
+    """Returns the items of all lists of a column, to select from."""
     return _Items(column).table_valued("value")
 
 
 def _is_filled(column: Any) -> ColumnElement[bool]:
-    """Most lists are empty, and need no look inside."""
+    """Returns a condition that skips empty lists, which most are."""
     return cast(column, String) != "[]"
 
 
@@ -104,7 +104,8 @@ def _any_has(rows: FunctionElement[Any], text: str) -> Exists:
 
 
 class MessageText(TypeDecorator[str]):
-    """Read in the reader's language; JSON columns do the same for each text inside them (`app.db.database`)."""
+    """A text column that is read in the reader's language; JSON columns do the same for each text in them
+    (`app.db.database`)."""
 
     impl = AutoString
     cache_ok = True

@@ -21,7 +21,7 @@ from app.hardware.host import this_host
 from app.hardware.profile import CATALOGUE, MEASURED, SENSOR, TYPED, Profile
 
 LARGEST_CPU_FLOPS_PER_S = 1e15
-"""Far above any processor: whoever types more has typed GFLOP/s."""
+"""A bound far above any processor: whoever types more has typed GFLOP/s."""
 
 
 def list_machines(session: Session, archived: bool = False) -> Sequence[Machine]:
@@ -52,12 +52,8 @@ def add_machine(session: Session, name: str, **fields: Any) -> Machine:
 
 
 def edit_machine(session: Session, slug: str, **fields: Any) -> Machine:
-    """Change columns of a machine. Its slug stays: links to a machine outlive its renaming. Raises NotFound."""
-    edited = machine(session, slug)
-    for key, value in fields.items():
-        setattr(edited, key, value)
-    session.add(edited)
-    return edited
+    """Changes columns of a machine. Its slug stays: links to a machine outlive its renaming. Raises NotFound."""
+    return machine(session, slug).sqlmodel_update(fields)
 
 
 def archive_machine(session: Session, slug: str, archived: bool = True) -> Machine:
@@ -81,14 +77,14 @@ def is_local_machine(machine: Machine) -> bool:
 
 
 def local_machine(session: Session) -> Machine | None:
-    """The machine that Roofmark runs on, if it is known; one with a stored host name comes before one that only has
+    """Returns the machine that Roofmark runs on, if it is known; one with a stored host name outranks one that only has
     this host's name."""
     candidates = [machine for machine in list_machines(session) if is_local_machine(machine)]
     return next((machine for machine in candidates if machine.hostname), candidates[0] if candidates else None)
 
 
 def ensure_local_machine(session: Session) -> Machine:
-    """The machine that Roofmark runs on; it is added, with what is known at no cost, where it is missing."""
+    """Returns the machine that Roofmark runs on; a missing one is added with what is known at no cost."""
     existing = local_machine(session)
     if existing is not None:
         return existing
@@ -97,12 +93,12 @@ def ensure_local_machine(session: Session) -> Machine:
 
 
 def fill(session: Session, slug: str, profile: Profile) -> Machine:
-    """Store what was detected. What a person typed stays where detection does not know better. Raises NotFound."""
+    """Stores what was detected. What a person typed stays unless detection knows better. Raises NotFound."""
     return edit_machine(session, slug, **detected_fields(profile, machine(session, slug)))
 
 
 def detected_fields(profile: Profile, before: Machine | None = None) -> dict[str, Any]:
-    """Columns of a machine as detected. What a person typed about a bandwidth or a card stays as it was typed."""
+    """Returns columns of a machine as detected. A bandwidth or a card that a person typed stays as it is."""
     fields: dict[str, Any] = {
         "os": profile.host.os,
         "cpu": profile.host.cpu,
@@ -129,7 +125,8 @@ MEMORY = N_("Memory")
 
 
 def device_title(name: str) -> str:
-    """A device's name in the reader's language: memory has no name of its own. Several devices are joined by a plus."""
+    """Returns a device's name in the reader's language; memory has no name of its own. Several devices are joined by a
+    plus."""
     parts = name.split(" + ")
     return " + ".join(
         f"{_(MEMORY)}{part.removeprefix(MEMORY)}" if part.partition(" ")[0] == MEMORY else part for part in parts
@@ -148,24 +145,24 @@ SOURCES = {
 
 
 def source_words(source: str) -> str:
-    """Where a bandwidth comes from, in the reader's words."""
+    """Returns the source of a bandwidth in the reader's language."""
     return _(SOURCES.get(source, N_("as stated")))
 
 
 @dataclass(frozen=True)
 class BandwidthValue:
-    """A bandwidth with where it comes from: measured, sensor, catalogue or typed."""
+    """A bandwidth and its source: measured, sensor, catalogue or typed."""
 
     bytes_per_s: float
     source: str
     note: str = ""
     at: datetime | None = None
     is_later: bool = False
-    """Not known yet when the run was measured that it is used for."""
+    """Whether it became known only after the run that it is used for."""
 
     @property
     def words(self) -> str:
-        """`measured on the machine on 2026-11-02, a lower bound`"""
+        """Returns the source in words: `measured on the machine on 2026-11-02, a lower bound`."""
         when = _(" on {at}", at=f"{self.at:%Y-%m-%d}") if self.at else ""
         later = _(", after this run") if self.is_later else ""
         return joined(joined(source_words(self.source), when, later, by=""), self.note, by=", ")
@@ -173,7 +170,8 @@ class BandwidthValue:
 
 @dataclass(frozen=True)
 class MachineDevice:
-    """What holds a model, or a part of one: the memory, or `count` equal accelerators with the figures of one."""
+    """A device that holds a model or a part of one: the memory, or `count` equal accelerators with the figures of
+    one."""
 
     name: str
     kind: str
@@ -181,27 +179,27 @@ class MachineDevice:
     count: int
     memory_bytes: int | None
     bandwidths: Sequence[BandwidthValue]
-    """The best source first: the first one counts, the others stay in sight."""
+    """The best source first: the first value counts, the others are shown too."""
     compute_flops_per_s: float | None = None
-    """Of memory: its processor's."""
+    """For memory it is the peak of the machine's processor."""
     fastest_flops_per_s: float | None = None
     llc_bytes: int | None = None
     is_peak_later: bool = False
-    """Of its FLOP/s, as `Stated.is_later`."""
+    """Whether its FLOP/s became known only after the run, as for `BandwidthValue.is_later`."""
 
     @property
     def bandwidth_bytes_per_s(self) -> float | None:
-        """The bandwidth that counts."""
+        """The bandwidth that counts, in bytes per second."""
         return self.bandwidths[0].bytes_per_s if self.bandwidths else None
 
     @property
     def peak_flops(self) -> float | None:
-        """FLOP/s of the fastest usable path, else with FP32 accumulate."""
+        """The peak FLOP/s of the fastest usable path, else with FP32 accumulate."""
         return self.fastest_flops_per_s or self.compute_flops_per_s
 
 
 def devices(session: Session, machine: Machine) -> Sequence[MachineDevice]:
-    """A machine's memory, then its accelerators as they are listed."""
+    """Returns a machine's memory, then its accelerators in the order listed."""
     return [_ram(session, machine), *map(_accelerator, machine.accelerators)]
 
 
@@ -255,7 +253,7 @@ def _accelerator(card: dict[str, Any]) -> MachineDevice:
 
 
 def capacity_of(device: MachineDevice) -> int | None:
-    """Bytes that a model can take on a device; None where that is unknown, or where the device shares the system's
+    """Returns the bytes that a model can take on a device; None when unknown, or when the device shares the system's
     memory."""
     return None if _shares_system_memory(device.name, device.memory_bytes) else device.memory_bytes
 
@@ -267,7 +265,7 @@ def _shares_system_memory(name: str, memory_bytes: int | None) -> bool:
 
 
 def lock_machine(session: Session, machine_id: int) -> None:
-    """Lock a machine until this transaction ends: nobody else can start a measurement on it."""
+    """Locks a machine until this transaction ends: nobody else can start a measurement on it."""
     session.exec(select(Machine.id).where(Machine.id == machine_id).with_for_update(key_share=True)).all()
 
 

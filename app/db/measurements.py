@@ -1,4 +1,4 @@
-"""Stored measurements of runs, and the evidence of whether they can be trusted; neither unpacks a sample."""
+"""Stored measurements of runs, and the evidence of whether they can be trusted. Reading them unpacks no sample."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
@@ -13,22 +13,22 @@ from app.metrics import MetricResult, compute_metrics, derivation_digest
 
 
 def derive(session: Session, run_id: int) -> None:
-    """Computes the numbers of a run from its samples; always all of them anew."""
+    """Computes the numbers of a run from its samples; always all of them again."""
     _replace(session, run_id, compute_metrics(samples_of(session, run_id)))
 
 
 def derive_anew(session: Session, run_id: int) -> None:
-    """Brings an earlier run to today's flag rules and formulas."""
+    """Derives an earlier run again with today's flag rules and formulas."""
     _replace(session, run_id, compute_metrics(refresh_flags(session, run_id)))
 
 
 def outdated(session: Session, limit: int, before: int | None = None) -> Sequence[int]:
-    """Ids of up to `limit` ended runs that were derived with other formulas or flag rules, and have samples to derive
-    them from anew; the newest first, only those that are smaller than `before`."""
+    """Returns the ids of up to `limit` ended runs that were derived with other formulas or flag rules, and have samples
+    to derive them from; the newest first, only ids below `before`."""
     run_id = col(Run.id)
     is_sampled = exists().where(col(SampleRow.run_id) == run_id)
     digest, current = col(Run.metrics_digest), derivation_digest()
-    # not `!=`, for which no index is of use; by itself, or SQLite would walk through all runs in the order asked for
+    # not `!=`, which uses no index; a query of its own, or SQLite would scan all runs in the requested order
     others = select(run_id).where(or_(digest.is_(None), digest < current, digest > current)).correlate(None)
     query = select(run_id).where(run_id.in_(others), col(Run.status).in_(ENDED_STATES), is_sampled)
     if before is not None:
@@ -69,7 +69,7 @@ def measurements_of(session: Session, run_id: int) -> list[MetricResult]:
 def measurements_by_run(
     session: Session, run_ids: Collection[int], metrics: Collection[str] | None = None
 ) -> dict[int, list[MetricResult]]:
-    """Of all metrics or of some. Runs without any are missing."""
+    """Returns the measurements of all metrics or of some, by run. Runs without any are missing."""
     query = select(Measurement).where(col(Measurement.run_id).in_(run_ids)).order_by(col(Measurement.id))
     if metrics is not None:
         query = query.where(col(Measurement.metric).in_(metrics))
@@ -80,7 +80,7 @@ def measurements_by_run(
 
 
 def measured_points(session: Session, run_ids: Collection[int], metrics: Collection[str]) -> dict[int, list[str]]:
-    """The keys of the points that runs measured, in order."""
+    """Returns the keys of the points that runs measured, in order."""
     if not run_ids:
         return {}
     query = select(Measurement.run_id, Measurement.point_key).order_by(col(Measurement.id))
@@ -114,22 +114,22 @@ def _measured(row: Measurement) -> MetricResult:
 
 
 EVIDENCE_PARTS = ("unsound", "cpu_load_share_before", "warnings")
-"""Of `Run.evidence`, what tells of disturbances."""
+"""The keys of `Run.evidence` that show disturbances."""
 
 
 class UnsoundEvidence(NamedTuple):
     """What is stored of a run that may make its figures unsound."""
 
     evidence: dict[str, Any]
-    """The parts of `Run.evidence` that tell of disturbances."""
+    """The parts of `Run.evidence` that show disturbances."""
     variation: dict[str, float]
-    """Coefficient of variation of the repetitions at the main point by metric, where it is known."""
+    """The coefficient of variation of the repetitions at the main point by metric, where it is known."""
 
 
 def unsound_evidence(
     session: Session, public_ids: Collection[str], metrics: Collection[str]
 ) -> dict[str, UnsoundEvidence]:
-    """The evidence of each run by public id, in one query; `metrics` are those whose variation is read."""
+    """Returns the evidence of each run by public id, in one query; `metrics` are those whose variation is read."""
     columns: list[Any] = [
         Run.public_id,
         *(col(Run.evidence)[part] for part in EVIDENCE_PARTS),
@@ -157,5 +157,5 @@ def unsound_evidence(
 
 
 def stored_parts(values: Sequence[Any]) -> dict[str, Any]:
-    """The EVIDENCE_PARTS that a run has, by name."""
+    """Returns the EVIDENCE_PARTS that a run has, by name."""
     return {part: value for part, value in zip(EVIDENCE_PARTS, values, strict=True) if value is not None}

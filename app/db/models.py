@@ -1,7 +1,7 @@
-"""Models, and what is known of their geometry: by their server or its file, or by a person, the better source first.
+"""Models, and what is known of their geometry: from their server or file, or from a person; the better source counts.
 
-A person's statement is one of a name and a quantization. It stands beside what servers tell and changes no row of
-theirs, so it holds for runs before and after it, and leaves no trace when it is removed.
+A person's statement is about a name and a quantization. It is stored apart from what servers report and changes no row
+of theirs, so it holds for runs before and after it, and leaves no trace when it is removed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,27 +23,27 @@ RANK = (Source.GGUF, Source.OLLAMA, Source.LLAMA_CPP, Source.CONFIG, Source.TYPE
 
 @dataclass(frozen=True)
 class KnownGeometry:
-    """A geometry and who told it."""
+    """A geometry and its source."""
 
     geometry: Geometry
     stated_at: datetime | None = None
-    """When a person said it; None: the server did."""
+    """When a person stated it; None: the server reported it."""
 
 
 @dataclass(frozen=True)
 class KnownModel:
-    """A model in one quantization and with one geometry, however many rows tell of it."""
+    """A model in one quantization and with one geometry, however many rows describe it."""
 
     ids: tuple[int, ...]
-    """Of its rows; the first one names it."""
+    """The ids of its rows; the first one names the model."""
     name: str
     quantization: str
     geometry_record: KnownGeometry | None
     stated: StatedGeometry | None
-    """What a person said, whether or not a better source outranks it."""
+    """What a person stated, whether or not a better source outranks it."""
     parameters: int | None
     size_bytes: int | None
-    """As far as servers tell."""
+    """The size as far as servers report it."""
     run_count: int
 
     @property
@@ -62,7 +62,7 @@ class KnownModel:
 
 
 def best_geometry(model: Model, stated: StatedGeometry | None) -> KnownGeometry | None:
-    """The better of the server's and a person's geometry; one that knows the weights comes first."""
+    """Returns the better of the server's and a person's geometry; one with known weights outranks one without."""
     records = [KnownGeometry(geometry, stated.stated_at)] if stated and (geometry := _geometry(stated.geometry)) else []
     full = model.geometry.get(FULL_GEOMETRY)
     if full and (geometry := _geometry(full)):
@@ -75,7 +75,7 @@ def best_geometry(model: Model, stated: StatedGeometry | None) -> KnownGeometry 
 def _geometry(document: Mapping[str, object]) -> Geometry | None:
     try:
         return Geometry.from_json(document)
-    except BadInput:  # of another version: the next run reads the file anew
+    except BadInput:  # from another version: the next run reads the file again
         return None
 
 
@@ -88,12 +88,12 @@ def geometry_of(session: Session, model: Model) -> KnownGeometry | None:
 
 
 def all_stated(session: Session) -> dict[tuple[str, str], StatedGeometry]:
-    """What persons stated, by name and quantization of the model."""
+    """Returns what persons stated, by name and quantization of the model."""
     return {(stated.model_name, stated.quantization): stated for stated in session.exec(select(StatedGeometry)).all()}
 
 
 def stated_of(session: Session, model: Model) -> StatedGeometry | None:
-    """What a person stated of a model, if anything."""
+    """Returns what a person stated of a model, if anything."""
     return session.exec(
         select(StatedGeometry).where(
             StatedGeometry.model_name == model.name, StatedGeometry.quantization == model.quantization
@@ -102,13 +102,13 @@ def stated_of(session: Session, model: Model) -> StatedGeometry | None:
 
 
 def set_stated_geometry(session: Session, model_id: int, geometry: Geometry, form: Mapping[str, str]) -> None:
-    """Store what a person states of a model, in the place of an earlier statement. Raises NotFound, and BadInput
-    without weights."""
+    """Stores what a person states of a model, replacing an earlier statement. Raises NotFound, and BadInput without
+    weights."""
     if geometry.weights is None:
         if geometry.experts_total and not geometry.experts_used:
             why = geometry.assumptions[0]
-            raise BadInput(_("That does not tell how many bytes the model reads for a token: {why}.", why=why))
-        raise BadInput(_("That does not tell how many bytes the weights have: say the bits per weight too."))
+            raise BadInput(_("The bytes the model reads per token are still unknown: {why}.", why=why))
+        raise BadInput(_("The size of the weights is still unknown: enter the bits per weight too."))
     model = _row(session, model_id)
     stated = stated_of(session, model) or StatedGeometry(model_name=model.name, quantization=model.quantization)
     geometry = with_totals_checked(geometry, [model.name])
@@ -121,7 +121,7 @@ def clear_stated_geometry(session: Session, model_id: int) -> None:
     """Remove what a person stated of a model. Raises NotFound."""
     stated = stated_of(session, _row(session, model_id))
     if stated is None:
-        raise NotFound(_("Nobody stated the geometry of this model: it may have been taken back already."))
+        raise NotFound(_("No details of this model were entered, or they have been removed already."))
     session.delete(stated)
     session.flush()
 
@@ -137,14 +137,14 @@ def _row(session: Session, model_id: int) -> Model:
 
 
 def list_models(session: Session) -> list[KnownModel]:
-    """The models that some configuration uses, by name."""
+    """Returns the models that some configuration uses, by name."""
     used = select(Config.model_id).distinct()
     by_name = (func.lower(Model.name), Model.quantization, col(Model.id))
     return _group_rows(session, session.exec(select(Model).where(col(Model.id).in_(used)).order_by(*by_name)).all())
 
 
 def model(session: Session, model_id: int) -> KnownModel:
-    """The model that a row belongs to. Raises NotFound."""
+    """Returns the model that a row belongs to. Raises NotFound."""
     row = _row(session, model_id)
     alike = session.exec(
         select(Model).where(Model.name == row.name, Model.quantization == row.quantization).order_by(col(Model.id))

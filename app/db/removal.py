@@ -1,4 +1,4 @@
-"""Deleting, and what goes with it. What was measured goes only when a person says so, never by itself."""
+"""Deleting, and what is deleted with it. Measurements are deleted only when a person asks for it."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from app.db.tables import ENDED_STATES, Baseline, Config, Machine, Measurement, 
 
 @dataclass(frozen=True)
 class DeletionSummary:
-    """What is deleted together. Shared pages stay: they are snapshots, and name no run."""
+    """The rows that are deleted together. Shared pages stay: they are snapshots, and name no run."""
 
     runs: int
     samples: int
@@ -26,7 +26,7 @@ class DeletionSummary:
     """Configurations that no other run has."""
     servers: int = 0
     baselines: tuple[str, ...] = ()
-    """`model, suite` of each baseline that one of these runs is."""
+    """`model, suite` of each baseline among these runs."""
 
 
 def run_deletion_summary(session: Session, public_id: str) -> DeletionSummary:
@@ -81,7 +81,7 @@ def refuse_in_use(row: Machine | Server) -> None:
 
 
 def _of_machine(session: Session, slug: str) -> tuple[ColumnElement[bool], list[int | None]]:
-    """Its runs and its servers. A server that moved elsewhere has left the runs behind that it made here."""
+    """Returns a machine's runs and servers. The runs that a server made here stay here after it moved elsewhere."""
     machine = machines.machine(session, slug)
     ids = list(session.exec(select(Server.id).where(Server.machine_id == machine.id)).all())
     return or_(Run.machine_id == machine.id, col(Run.server_id).in_(ids)), ids
@@ -107,7 +107,7 @@ def _count(session: Session, table: Any, condition: Any) -> int:
 
 
 def _orphaned_configs(is_deleted: Any, server_ids: list[int | None]) -> ColumnElement[bool]:
-    """Configurations of these runs, or of these servers, that no other run has."""
+    """Returns the configurations of these runs, or of these servers, that no other run has."""
     of_deleted_runs = select(Run.config_id).where(is_deleted, col(Run.config_id).is_not(None))
     of_other_runs = select(Run.config_id).where(~is_deleted, col(Run.config_id).is_not(None))
     return or_(col(Config.id).in_(of_deleted_runs), col(Config.server_id).in_(server_ids)) & col(Config.id).not_in(
@@ -116,10 +116,10 @@ def _orphaned_configs(is_deleted: Any, server_ids: list[int | None]) -> ColumnEl
 
 
 def _delete_runs(session: Session, is_deleted: Any, server_ids: list[int | None] | None = None) -> None:
-    """Samples, measurements and baselines go with their runs by themselves."""
+    """Deletes runs; their samples, measurements and baselines are deleted by the database."""
     waiting = _count(session, Run, is_deleted & col(Run.status).not_in(ENDED_STATES))
     if waiting:
-        raise Conflict(_("{runs} of it wait or are being measured: cancel first.", runs=plural(waiting, "run")))
+        raise Conflict(_("It has {runs} waiting or being measured: cancel first.", runs=plural(waiting, "run")))
     orphaned = session.exec(select(Config.id).where(_orphaned_configs(is_deleted, server_ids or []))).all()
     session.exec(delete(Run).where(is_deleted))
     with suppress(IntegrityError), session.begin_nested():  # a run that has just begun may hold one: then it stays

@@ -1,4 +1,5 @@
-"""Runs and their states. A state changes by one conditional UPDATE; whoever sees rowcount 1 did it."""
+"""Runs and their states. A state changes by one conditional UPDATE; the process that gets rowcount 1 made the
+change."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
@@ -18,7 +19,7 @@ from app.suites import Suite
 MAX_NOTE_CHARS = 10_000
 MAX_MODEL_CHARS = 300
 MAX_QUEUED_AT_ONCE = 20
-"""So many runs of the same can be queued at once."""
+"""The most runs that can be queued in one request."""
 
 
 def add_run(
@@ -29,9 +30,12 @@ def add_run(
     model: str | None = None,
     note: str = "",
     public_id: str | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Queue a run of a suite. Raises Conflict where the server or its machine is archived, BadInput for too long a
-    text."""
+    """Queue a run of a suite. `settings` are stated of its model; which that is may be known only to the run itself.
+
+    Raises Conflict where the server or its machine is archived, BadInput for too long a text.
+    """
     refuse_archived(server, server.machine)
     if model is not None and len(model) > MAX_MODEL_CHARS:
         raise BadInput(_("The model's name is longer than {most} characters.", most=MAX_MODEL_CHARS))
@@ -48,6 +52,7 @@ def add_run(
             "repetitions": suite.repetitions,
             "warmups": suite.warmups,
             "model": model or server.model,
+            **({"settings": dict(settings)} if settings else {}),
         },
         samples_planned=suite.sample_count(suite.cases),
         note=checked_note(note),
@@ -73,7 +78,7 @@ def checked_note(note: str) -> str:
 
 
 def refuse_archived(server: Server, machine: Machine) -> None:
-    """Raise Conflict where the server or machine is archived: when a run is queued, and again when it starts."""
+    """Raises Conflict when the server or machine is archived: when a run is queued, and again when it starts."""
     if server.archived_at is not None:
         raise Conflict(_("The server {name!r} is archived: restore it before measuring.", name=server.name))
     if machine.archived_at is not None:
@@ -81,12 +86,12 @@ def refuse_archived(server: Server, machine: Machine) -> None:
 
 
 def run(session: Session, public_id: str) -> Run:
-    """The run with its machine, server, configuration and model, in one query. Raises NotFound."""
+    """Returns the run with its machine, server, configuration and model, in one query. Raises NotFound."""
     return runs_by_id(session, [public_id])[public_id]
 
 
 def related_rows() -> tuple[ExecutableOption, ...]:
-    """Options for `select(Run)`: its machine, server, configuration and model come with it, in the same query."""
+    """Returns options for `select(Run)` that load its machine, server, configuration and model in the same query."""
     run, config = cast(Any, Run), cast(Any, Config)  # on a class, a relationship is an attribute to load
     return (
         joinedload(run.machine, innerjoin=True),
@@ -96,7 +101,7 @@ def related_rows() -> tuple[ExecutableOption, ...]:
 
 
 def runs_by_id(session: Session, public_ids: Collection[str]) -> dict[str, Run]:
-    """Runs by public id, each with its machine, server, configuration and model, in one query.
+    """Returns runs by public id, each with its machine, server, configuration and model, in one query.
 
     Raises NotFound when one is missing.
     """
@@ -109,7 +114,7 @@ def runs_by_id(session: Session, public_ids: Collection[str]) -> dict[str, Run]:
 
 
 def claim(session: Session, run_id: int, worker_pid: int, worker_instance: str) -> bool:
-    """Turn a queued run into a running one; False when it is no longer queued, or its machine is being measured."""
+    """Turns a queued run into a running one; False when it is no longer queued, or its machine is being measured."""
     machine_id = session.get_one(Run, run_id).machine_id
     machines.lock_machine(session, machine_id)
     try:
@@ -129,7 +134,7 @@ def claim(session: Session, run_id: int, worker_pid: int, worker_instance: str) 
 
 
 def finish(session: Session, run_id: int, status: str, error: str | None = None) -> bool:
-    """Turn a running run into an ended one; False when somebody else ended it."""
+    """Turns a running run into an ended one; False when another process ended it."""
     assert status in ENDED_STATES
     return _change(session, run_id, ("running",), status=status, finished_at=now(), error=error)
 
@@ -142,14 +147,14 @@ def add_warning(session: Session, public_id: str, sentence: str) -> None:
 
 
 def request_cancel(session: Session, run_id: int) -> bool:
-    """Cancel a queued run at once, or ask a running one to stop. False when it had ended."""
+    """Cancels a queued run at once, or asks a running one to stop. False when it had ended."""
     if _change(session, run_id, ("queued",), status="cancelled", finished_at=now(), cancel_requested_at=now()):
         return True
     return _change(session, run_id, ("running",), cancel_requested_at=now())
 
 
 def record_progress(session: Session, run_id: int, **fields: Any) -> bool:
-    """Store columns of a running run; False when it no longer runs or was asked to stop."""
+    """Stores columns of a running run; False when it no longer runs or was asked to stop."""
     alive = _change(session, run_id, ("running",), **fields)
     if not alive:
         return False
@@ -162,7 +167,7 @@ def _change(session: Session, run_id: int, from_states: tuple[str, ...], *only_i
 
 
 def next_queued(session: Session) -> Sequence[int]:
-    """The id of the oldest queued run of each machine on which nothing is being measured."""
+    """Returns the id of the oldest queued run of each machine on which nothing is being measured."""
     running = select(Run.machine_id).where(Run.status == "running")
     probed = select(BandwidthProbe.machine_id).where(BandwidthProbe.status == "running")
     oldest = (
@@ -179,12 +184,12 @@ def running(session: Session) -> Sequence[Run]:
 
 
 def counts_by_status(session: Session) -> Mapping[str, int]:
-    """How many runs each status has."""
+    """Returns how many runs each status has."""
     return dict(session.exec(select(Run.status, func.count()).group_by(Run.status)).all())
 
 
 def queue_position(session: Session, run: Run) -> int:
-    """How many runs of its machine come before a queued run."""
+    """Returns how many runs of its machine come before a queued run."""
     ahead = select(func.count()).where(
         Run.machine_id == run.machine_id,
         (col(Run.status) == "running") | ((col(Run.status) == "queued") & (col(Run.id) < run.id)),
@@ -193,7 +198,7 @@ def queue_position(session: Session, run: Run) -> int:
 
 
 def wait_reason(session: Session, run: Run) -> str:
-    """Why a queued run does not start yet, in one sentence."""
+    """Returns why a queued run does not start yet, in one sentence."""
     if session.exec(select(machines.has_running_probe(run.machine_id))).one():
         return _("Waiting until the bandwidth of this machine has been measured.")
     ahead = queue_position(session, run)
@@ -205,7 +210,8 @@ def wait_reason(session: Session, run: Run) -> str:
 
 
 def newest_configs(session: Session, server_ids: Collection[int | None]) -> dict[tuple[int, int | None], int]:
-    """The configuration with which a server measured a model last, by the ids of both; by None, whatever the model."""
+    """Returns the newest configuration with which a server measured a model, by the ids of both; the key with None is
+    for any model."""
     newest = (
         select(func.max(Run.id))
         .join(Config, col(Config.id) == col(Run.config_id))

@@ -19,7 +19,7 @@ from app.metrics.overlap import with_prefill_overlaps
 
 MICROSECONDS_PER_MS = 1000
 _STORED_NAMES = {"sched_delay_ms": "lag_ms", "learned_capabilities": "learned"}
-"""Keys of a stored trace that are not the names of `Trace`'s fields."""
+"""The keys of a stored trace that differ from the names of `Trace`'s fields."""
 
 
 def add_sample(session: Session, run_id: int, sample: Sample, started_at: datetime) -> SampleRow:
@@ -54,12 +54,12 @@ def add_sample(session: Session, run_id: int, sample: Sample, started_at: dateti
 
 
 def samples_of(session: Session, run_id: int) -> list[Sample]:
-    """In the order measured, with the flags that only all of them together tell."""
+    """Returns the samples in the order measured, with the flags that are judged from all of them together."""
     return with_drift(samples_by_run(session, [run_id]).get(run_id, []))
 
 
 def samples_by_run(session: Session, run_ids: Collection[int]) -> dict[int, list[Sample]]:
-    """In the order measured; a run without samples is missing."""
+    """Returns the samples by run in the order measured; a run without samples is missing."""
     query = select(SampleRow).where(col(SampleRow.run_id).in_(run_ids)).order_by(col(SampleRow.ordinal))
     samples: dict[int, list[Sample]] = {}
     for row in session.exec(query):
@@ -137,13 +137,13 @@ def _trace(row: SampleRow, stored: Mapping[str, Any]) -> Trace:
 
 
 def _fields_of(kind: type[Any], stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what records of other versions hold besides."""
+    """Returns the fields that a class has; records of other versions may hold more."""
     names = {field.name for field in fields(kind)}
     return {name: value for name, value in stored.items() if name in names}
 
 
 def pack_events(events: Sequence[Event]) -> bytes:
-    """Columns compress better than rows; offsets as whole microseconds."""
+    """Packs events as columns, which compress better than rows; offsets are whole microseconds."""
     columns = {
         "at_us": [round(event.at_ms * MICROSECONDS_PER_MS) for event in events],
         "kind": [event.kind.value for event in events],
@@ -161,4 +161,4 @@ def unpack_events(packed: bytes) -> tuple[Event, ...]:
 
 
 _KINDS = {kind.value: kind for kind in Kind}
-"""Asked thousands of times for a page, where `Kind(...)` is slow."""
+"""A lookup for thousands of events of a page, where `Kind(...)` is slow."""

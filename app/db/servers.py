@@ -19,7 +19,7 @@ def list_servers(session: Session, archived: bool = False, machine_id: int | Non
 
 
 def counts_by_machine(session: Session) -> Mapping[int, int]:
-    """How many servers in use each machine has, by its id."""
+    """Returns how many servers in use each machine has, by its id."""
     query = select(Server.machine_id, func.count()).where(col(Server.archived_at).is_(None)).group_by(Server.machine_id)  # type: ignore[arg-type]  # a column of the table
     return dict(session.exec(query).all())
 
@@ -33,7 +33,7 @@ def server(session: Session, slug: str) -> Server:
 
 
 def server_at(session: Session, base_url: str) -> Server | None:
-    """The server at that address, the newest if there are several; an archived one only where none is in use."""
+    """Returns the server at that address, the newest if there are several; an archived one only when none is in use."""
     query = select(Server).where(Server.base_url == base_url)
     return session.exec(query.order_by(col(Server.archived_at).is_not(None), col(Server.id).desc())).first()
 
@@ -54,17 +54,18 @@ def add_server(session: Session, machine_id: int, name: str, engine: str, base_u
 
 
 def edit_server(session: Session, slug: str, **fields: Any) -> Server:
-    """Change columns of a server; its slug stays. Raises NotFound."""
-    edited = server(session, slug)
-    for key, value in fields.items():
-        setattr(edited, key, value)
-    session.add(edited)
-    return edited
+    """Changes columns of a server; its slug stays. Raises NotFound."""
+    return server(session, slug).sqlmodel_update(fields)
 
 
 def archive_server(session: Session, slug: str, archived: bool = True) -> Server:
     """Archive a server, or restore it. Raises NotFound."""
     return edit_server(session, slug, archived_at=now() if archived else None)
+
+
+def stated_settings(server: Server, model_id: str | None) -> Mapping[str, Any]:
+    """What people stated of a server and of this model of it; the model's own have priority."""
+    return {**server.settings, **server.model_settings.get(model_id or "", {})}
 
 
 def remember(
@@ -74,12 +75,14 @@ def remember(
     facts: Mapping[str, Any] | None = None,
     capabilities: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
+    model_id: str | None = None,
     anew: bool = False,
 ) -> None:
-    """Keeps what a probe, a request or a person said. A setting of None is forgotten.
+    """Keeps what a probe, a request or a person said; `settings` of one model where its id is given. A setting of None
+    is forgotten, of the server too.
 
-    What requests taught of one version of an engine does not hold for another one; nor, `anew`, for a server that a
-    person has probed again: most tell no version.
+    Capabilities learned from one version of an engine do not hold for another one; nor, with `anew`, for a server that
+    a person has probed again, since most report no version.
     """
     row = session.get(Server, server_id)
     if row is None:
@@ -92,6 +95,13 @@ def remember(
     if capabilities:
         row.capabilities = {**row.capabilities, **capabilities}
     if settings:
-        merged = {**row.settings, **settings}
-        row.settings = {key: value for key, value in merged.items() if value is not None}
+        of_model = {} if model_id is None else row.model_settings.get(model_id, {})
+        merged = {**(row.settings if model_id is None else of_model), **settings}
+        kept_settings = {key: value for key, value in merged.items() if value is not None}
+        forgotten = {key for key, value in settings.items() if value is None}
+        if model_id is None:
+            row.settings = kept_settings
+        else:
+            row.model_settings = {**row.model_settings, model_id: kept_settings}
+            row.settings = {key: value for key, value in row.settings.items() if key not in forgotten}
     session.add(row)

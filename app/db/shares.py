@@ -1,4 +1,4 @@
-"""Shares: made once, opened by their slug, revoked once. Nothing else ever changes one."""
+"""Shares: made once, opened by their slug, revoked once. Nothing else changes them."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from app.core.i18n import _
 from app.db.tables import Share, now
 
 SLUG_BYTES = 16
-"""128 random bits: nobody guesses one."""
+"""128 random bits: nobody can guess one."""
 
 
 class ShareListing(NamedTuple):
@@ -27,7 +27,7 @@ class ShareListing(NamedTuple):
 
 def add_share(session: Session, kind: str, title: str, snapshot: Mapping[str, Any], schema_version: int) -> Share:
     """Store a share under a slug that cannot be guessed."""
-    slug = secrets.token_hex(SLUG_BYTES)  # no - or _, which programs leave out of a link they find at its end
+    slug = secrets.token_hex(SLUG_BYTES)  # no - or _: programs that find a link in a text leave them out at its end
     share = Share(slug=slug, kind=kind, title=title, snapshot=dict(snapshot), schema_version=schema_version)
     session.add(share)
     session.flush()
@@ -45,16 +45,16 @@ def share(session: Session, slug: str) -> Share:
     """Find a share by its slug. Raises NotFound, in the same words for a revoked share and one that never existed."""
     row = session.exec(select(Share).where(Share.slug == slug, col(Share.revoked_at).is_(None))).first()
     if row is None:
-        raise NotFound(_("There is nothing at this address: the link was revoked, or it was never one."))
+        raise NotFound(_("There is nothing at this address: the link was revoked or never existed."))
     return row
 
 
 def revoke(session: Session, slug: str) -> None:
-    """Revoke a share for ever; its snapshot is emptied too. Raises NotFound."""
+    """Revokes a share for ever; its snapshot is emptied too. Raises NotFound."""
     changed = session.exec(
         update(Share)
         .where(col(Share.slug) == slug, col(Share.revoked_at).is_(None))
         .values(revoked_at=now(), snapshot={})
     )
     if not changed.rowcount:
-        raise NotFound(_("There is no such link any more: it has been revoked."))
+        raise NotFound(_("This link does not exist any more: it has been revoked."))

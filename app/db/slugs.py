@@ -1,4 +1,4 @@
-"""Names for URLs."""
+"""Slugs: names for URLs."""
 
 import re
 import unicodedata
@@ -13,7 +13,7 @@ _LATIN = str.maketrans(
     {"×": "x", "ß": "ss", "æ": "ae", "Æ": "ae", "œ": "oe", "Œ": "oe", "ø": "o", "Ø": "o"}
     | {"ł": "l", "Ł": "l", "đ": "d", "Đ": "d", "ð": "d", "Ð": "d", "þ": "th", "Þ": "th", "ı": "i", "µ": "u", "μ": "u"}
 )
-"""Letters and signs that are no base letter with a mark, as they are usually written in ASCII."""
+"""Letters and signs that are not a base letter with a mark, as they are usually written in ASCII."""
 
 
 def slugify(name: str) -> str:
@@ -27,11 +27,11 @@ def slugify(name: str) -> str:
 
 
 RESERVED = frozenset({"new", "probe", "discover", "accelerators", "devices"})
-"""Pages that stand where a machine or a server would."""
+"""Names of pages, which would hide a machine or a server with that slug."""
 
 
 def free_slug(session: Session, table: type[Machine] | type[Server], name: str) -> str:
-    """A slug for the name that no row of the table has yet."""
+    """Returns a slug for the name that no row of the table has yet."""
     base = slugify(name)
     return first_free(
         base, set(session.exec(select(table.slug).where(col(table.slug).startswith(base))).all()) | RESERVED

@@ -12,14 +12,14 @@ from app.suites import BUILT_IN, Suite, custom_suite
 
 
 def list_suites(session: Session, archived: bool = False) -> list[Suite]:
-    """The built-in suites, then the current version of each of the person's own; or only the archived ones."""
+    """Returns the built-in suites, then the current version of each of the person's own; or only the archived ones."""
     current = _current(session)
     own_rows = sorted((row for row in current if (row.archived_at is not None) is archived), key=lambda row: row.title)
     return [*([] if archived else BUILT_IN.values()), *(_suite(row) for row in own_rows)]
 
 
 def _current(session: Session) -> list[SuiteRow]:
-    """The row of the highest version of each key."""
+    """Returns the row of the highest version of each key."""
     newest: dict[str, SuiteRow] = {}
     for row in session.exec(select(SuiteRow).order_by(col(SuiteRow.version))).all():
         newest[row.key] = row
@@ -27,22 +27,22 @@ def _current(session: Session) -> list[SuiteRow]:
 
 
 def suite(session: Session, key: str) -> Suite:
-    """Find a suite by its key. Raises BadInput for an unknown one, naming those that exist."""
+    """Finds a suite by its key. Raises BadInput for an unknown one, naming those that exist."""
     match = next((candidate for candidate in list_suites(session) if candidate.key == key), None)
     if match is None:
         keys = ", ".join(suite.key for suite in list_suites(session))
-        raise BadInput(_("There is no suite called {key!r}. There are: {known}.", key=key, known=keys))
+        raise BadInput(_("There is no suite {key!r}; choose one of {suites}.", key=key, suites=keys))
     return match
 
 
 def suite_by_sha256(session: Session, key: str, sha256: str) -> Suite:
-    """The exact version of a suite that a run was queued with. Raises NotFound."""
+    """Finds the exact version of a suite that a run was queued with. Raises NotFound."""
     built_in = BUILT_IN.get(key)
     if built_in is not None and built_in.sha256 == sha256:
         return built_in
     row = session.exec(select(SuiteRow).where(SuiteRow.sha256 == sha256)).first()
     if row is None:
-        raise NotFound(_("The suite {key!r} is no longer there in the version this run was made for.", key=key))
+        raise NotFound(_("The version of the suite {key!r} that this run was queued with no longer exists.", key=key))
     return _suite(row)
 
 
@@ -58,8 +58,8 @@ def save_suite(session: Session, title: str, definition: Mapping[str, Any], key:
     made = custom_suite(definition, key, title, newest + 1)
     same = session.exec(select(SuiteRow).where(SuiteRow.sha256 == made.sha256)).first()
     if same is not None and same.key != key:
-        raise BadInput(_("The suite {title!r} has this very prompt and length already.", title=same.title))
-    if same is not None:  # an identity that was there before is current again; its runs stay its runs
+        raise BadInput(_("The suite {title!r} already has this prompt and output length.", title=same.title))
+    if same is not None:  # an earlier version is current again, with its earlier runs
         same.title, same.definition, same.archived_at = title, _definition(made), None
         same.version = same.version if same.version == newest else newest + 1
         session.add(same)

@@ -12,6 +12,7 @@ from sqlmodel import Field, Relationship, SQLModel
 
 from app.db.json_columns import MessageText
 
+SQLModel.model_config["defer_build"] = True  # a table validates nothing: its validators would take 8 ms at each start
 SQLModel.metadata.naming_convention = {
     "ix": "ix_%(column_0_label)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -53,18 +54,18 @@ class Machine(SQLModel, table=True):
     ram_data_rate_mt_per_s: float | None = None
     ram_bus_bits: int | None = None
     ram_bandwidth_bytes_per_s: float | None = None
-    """As stated; what was measured stands in `bandwidth_probe` and outranks it (db.machines.devices)."""
+    """The stated bandwidth; a measured one is stored in `bandwidth_probe` and outranks it (db.machines.devices)."""
     ram_bandwidth_source: str | None = Field(default=None, max_length=20)
-    """sensor, catalogue or typed."""
+    """The source: sensor, catalogue or typed."""
     os: str = Field(default="", max_length=120)
     cpu: str = Field(default="", max_length=120)
     physical_cores: int | None = None
     cpu_flops_per_s: float | None = None
-    """Peak of all cores by the fastest usable path, as typed: no tool tells it."""
+    """The typed peak of all cores by the fastest usable path: no tool reports it."""
     llc_bytes: int | None = Field(default=None, sa_type=BigInteger)
-    """All last-level caches together."""
+    """The size of all last-level caches together."""
     hostname: str | None = Field(default=None, max_length=255)
-    """Of a machine that Roofmark was told it runs on."""
+    """The host name of a machine that Roofmark runs on."""
     notes: str = ""
     created_at: datetime = Field(default_factory=now)
     archived_at: datetime | None = None
@@ -76,7 +77,7 @@ class BandwidthProbe(SQLModel, table=True):
     __tablename__ = "bandwidth_probe"
     __table_args__ = (
         CheckConstraint("status IN ('running','done','failed')", name="status"),
-        # as of runs: one at a time, whoever starts a second one
+        # as for runs: one at a time, whichever process starts a second one
         Index(
             "uq_bandwidth_probe_machine_running",
             "machine_id",
@@ -126,15 +127,17 @@ class Server(SQLModel, table=True):
     base_url: str = Field(max_length=500)
     api_key_encrypted: str | None = None
     model: str | None = Field(default=None, max_length=300)
-    """Which of the server's models to measure; None: its first one."""
+    """The model of the server to measure; None: its first one."""
     capabilities: dict[str, Any] = _json(dict)
-    """What probing and measuring taught about this server's protocol."""
+    """What probing and measuring revealed about this server's protocol."""
     facts: dict[str, Any] = _json(dict)
     """The last probe: engine_version, models, context_tokens, settings."""
     settings: dict[str, Any] = _json(dict)
     """What a probe cannot know and a person said once: cards, split_mode, KV types, ..."""
+    model_settings: dict[str, dict[str, Any]] = _json(dict)
+    """The same of single models, by their ids, where the server has several."""
     log_path: str | None = Field(default=None, max_length=1000)
-    """Its log on this machine, whose new lines are read during a run; no part of any configuration."""
+    """The path of its log on this machine, whose new lines are read during a run; no part of any configuration."""
     labels: list[str] = _json(list)
     created_at: datetime = Field(default_factory=now)
     probed_at: datetime | None = None
@@ -144,7 +147,7 @@ class Server(SQLModel, table=True):
 
 
 FULL_GEOMETRY = "full"
-"""In `Model.geometry`: everything of ceiling.geometry.Geometry, where the server or its file told it."""
+"""A key of `Model.geometry`: all of ceiling.geometry.Geometry, when the server or its file has it."""
 
 
 class Model(SQLModel, table=True):
@@ -156,19 +159,19 @@ class Model(SQLModel, table=True):
     name: str = Field(max_length=300)
     quantization: str = Field(default="", max_length=60)
     geometry: dict[str, Any] = _json(dict)
-    """parameters and size_bytes as the server tells them, and FULL_GEOMETRY."""
+    """parameters and size_bytes as the server reports them, and FULL_GEOMETRY."""
     geometry_sha256: str = Field(max_length=64)
     source: str = Field(default="", max_length=300)
-    """The engine that told it."""
+    """The engine that reported it."""
 
     @property
     def title(self) -> str:
-        """Name and quantization."""
+        """The name and quantization."""
         return f"{self.name} {self.quantization}".strip()
 
 
 class StatedGeometry(SQLModel, table=True):
-    """What a person said of a model: it holds for all its runs, before and after, that no better source tells of."""
+    """What a person stated of a model: it holds for all its runs, earlier and later, without a better source."""
 
     __tablename__ = "stated_geometry"
     __table_args__ = (UniqueConstraint("model_name", "quantization"),)
@@ -177,14 +180,14 @@ class StatedGeometry(SQLModel, table=True):
     model_name: str = Field(max_length=300)
     quantization: str = Field(default="", max_length=60)
     geometry: dict[str, Any] = _json(dict)
-    """As ceiling.geometry.Geometry."""
+    """The fields of ceiling.geometry.Geometry."""
     form: dict[str, str] = _json(dict)
-    """What was typed, by the fields of web.model_form, so that it can be corrected."""
+    """The typed values by the fields of web.model_form, so that they can be corrected."""
     stated_at: datetime = Field(default_factory=now)
 
 
 class Config(SQLModel, table=True):
-    """A frozen configuration. Rows are only ever inserted; what is known of the model may grow (db/configs.py)."""
+    """A frozen configuration. Rows are only inserted; what is known of the model may be added to (db/configs.py)."""
 
     __table_args__ = (UniqueConstraint("server_id", "fingerprint"),)
 
@@ -205,7 +208,7 @@ class Config(SQLModel, table=True):
 
 
 class Suite(SQLModel, table=True):
-    """A person's own suite; editing one adds a version. The built-in suites live in app/suites."""
+    """A person's own suite; editing one adds a version. The built-in suites are in app/suites."""
 
     __table_args__ = (UniqueConstraint("key", "version"),)
 
@@ -225,7 +228,7 @@ class Run(SQLModel, table=True):
     __table_args__ = (
         CheckConstraint("status IN ('queued','running','done','failed','cancelled','interrupted')", name="status"),
         CheckConstraint("source IN ('live','import')", name="source"),
-        # one running run per machine, whoever tries to start a second one
+        # one running run per machine, whichever process starts a second one
         Index(
             "uq_run_machine_running",
             "machine_id",
@@ -236,7 +239,7 @@ class Run(SQLModel, table=True):
         Index("ix_run_status_queued_at", "status", "queued_at"),
         Index("ix_run_config_id_started_at", "config_id", "started_at"),
         Index("ix_run_queued_at_id", "queued_at", "id"),
-        # all that says which runs count and which are the newest of each configuration and suite
+        # the columns that select which runs count and the newest of each configuration and suite
         Index("ix_run_status_series", "status", "config_id", "suite_key", "started_at", "id", "hidden_at"),
     )
 
@@ -245,40 +248,41 @@ class Run(SQLModel, table=True):
     machine_id: int = Field(foreign_key="machine.id")
     server_id: int = Field(foreign_key="server.id", index=True)
     config_id: int | None = Field(default=None, foreign_key="config.id")
-    """Frozen when the run starts: a queued run has none yet."""
+    """Frozen when the run starts; a queued run has none yet."""
     suite_key: str = Field(max_length=60)
     suite_sha256: str = Field(max_length=64)
     plan: dict[str, Any] = _json(dict)
-    """What was asked for: points, repetitions, warm-ups, model."""
+    """The request: points, repetitions, warm-ups, model."""
     source: str = Field(default="live", max_length=10)
     import_digest: str | None = Field(default=None, unique=True, max_length=64)
     status: str = Field(default="queued", max_length=12)
     note: str = ""
     labels: list[str] = _json(list)
-    """A person's own words for this run; those of its configuration are frozen with it."""
+    """A person's own words for this run; the labels of its configuration are frozen with it."""
     hardware: list[dict[str, Any]] = _json(list)
     """The devices of the machine as they were known when the run started; see db.machines.MachineDevice."""
     hidden_at: datetime | None = None
-    """Since when it is left out of histories and statistics."""
+    """When it was hidden from histories and statistics."""
     hidden_reason: str = Field(default="", sa_type=MessageText)
     main_point_key: str = Field(default="", max_length=60)
-    """The suite's first point: what lists and histories show."""
+    """The suite's first point, which lists and histories show."""
     samples_planned: int = 0
     samples_done: int = 0
     progress: dict[str, Any] = _json(dict)
     """phase (one sentence), last (the last sample's triple), estimated_end_at."""
     evidence: dict[str, Any] = _json(dict)
-    """What was seen before and after: health, idleness, counters, points left out, warnings."""
+    """What was observed before and after: health, idleness, counters, points left out, warnings."""
     queued_at: datetime = Field(default_factory=now)
     started_at: datetime | None = Field(default=None, index=True)
     finished_at: datetime | None = None
     cancel_requested_at: datetime | None = None
     worker_pid: int | None = None
     worker_instance: str | None = Field(default=None, max_length=40)
-    """Which data folder's lock file tells whether the worker lives; see runner/workers.py."""
+    """The data folder whose lock file shows whether the worker lives; see measure/workers.py."""
     error: str | None = Field(default=None, sa_type=MessageText)
     metrics_digest: str | None = Field(default=None, max_length=64, index=True)
-    """Formulas and flag rules that its measurements were derived with (`metrics.derivation_digest`); None: unknown."""
+    """The formulas and flag rules that its measurements were derived with (`metrics.derivation_digest`); None:
+    unknown."""
 
     machine: Machine = Relationship()
     server: Server = Relationship()
@@ -305,7 +309,7 @@ class SampleRow(SQLModel, table=True):
     status: str = Field(max_length=12)
     started_at: datetime | None = None
     record: dict[str, Any] = _json(dict)
-    """Everything of `samples.Sample` except events, flags and error."""
+    """All fields of `samples.Sample` except events, flags and error."""
     events: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
     """zlib-compressed JSON columns; see db/samples.py."""
     sensors: dict[str, Any] = _json(dict)
@@ -314,7 +318,8 @@ class SampleRow(SQLModel, table=True):
 
 
 class Measurement(SQLModel, table=True):
-    """One derived number of one point of a run; a null has a reason. Always recomputable from the samples."""
+    """One derived number of one point of a run; a null has a reason. It can always be computed again from the
+    samples."""
 
     __table_args__ = (
         UniqueConstraint("run_id", "point_key", "metric", "source"),
@@ -327,10 +332,10 @@ class Measurement(SQLModel, table=True):
     """`prompt_tokens/output_tokens/concurrency/depth`."""
     metric: str = Field(max_length=60)
     source: str = Field(max_length=12)
-    """client, server, slope, sensor or import."""
+    """The source: client, server, slope, sensor or import."""
     unit: str = Field(max_length=20)
     is_shown: bool = False
-    """The source that is shown where only one has room."""
+    """Whether this source is shown where there is room for one only."""
     value: float | None = None
     low: float | None = None
     high: float | None = None
@@ -338,14 +343,14 @@ class Measurement(SQLModel, table=True):
     maximum: float | None = None
     standard_deviation: float | None = None
     left_out: dict[str, int] = _json(dict)
-    """How many samples were left out, by flag or status."""
+    """The number of samples left out, by flag or status."""
     sample_count: int = 0
     null_reason: str | None = Field(default=None, max_length=60)
     formula_version: int = 1
 
 
 class Baseline(SQLModel, table=True):
-    """The run that every later one of this machine, model (in whatever quantization) and suite is compared with."""
+    """The run that every later one of this machine, model (in any quantization) and suite is compared with."""
 
     __table_args__ = (UniqueConstraint("machine_id", "model_name", "suite_key"),)
 
@@ -358,7 +363,7 @@ class Baseline(SQLModel, table=True):
 
 
 class Share(SQLModel, table=True):
-    """What somebody with the link may read: a snapshot, which nothing that happens later changes."""
+    """What the holder of the link may read: a snapshot, which nothing changes later."""
 
     id: int | None = Field(default=None, primary_key=True)
     slug: str = Field(unique=True, max_length=40)

@@ -56,6 +56,8 @@ class ModelInfo:
     """None where the server does not report it, or has one model only."""
     runs_on: str | None = None
     """The host of another operator that this server forwards requests for this model to."""
+    notes: tuple[str, ...] = ()
+    """Sentences about this model for the person who asked; a run shows those of its own model only."""
     engine: str | None = None
     """Key of the engine that runs the model, where the server is a gateway in front of it; None where unknown."""
     engine_version: str | None = None
@@ -105,6 +107,8 @@ class CompletionRequest:
     """Model id to send; None where the server lists none."""
     nonce: str | None = None
     """A text of constant length for the start of the prompt, used where the server has no cache switch."""
+    own_system: str | None = ""
+    """The system prompt that the server puts before a request without one of its own (`Engine.own_system`)."""
     reuse_cache: bool = False
     context_tokens: int | None = None
     """How much context to reserve, for engines with `Engine.context_per_request`."""
@@ -213,7 +217,8 @@ class Engine(ABC):
     api_roots: ClassVar[tuple[str, ...]] = ()
     """Paths below the server's address that the engine's documentation calls the address of the API."""
     context_per_request: ClassVar[bool] = False
-    """Each request says how much context to reserve; elsewhere the context is fixed when the server starts."""
+    """Each request may say how much context to reserve, and may load the model anew; elsewhere the context is fixed
+    when the server starts."""
     batches: ClassVar[bool] = True
     """The engine may process several prompts at once: the prefill time of one request then includes other work."""
     decode_intervals: ClassVar[Literal["n", "n-1"]] = "n-1"
@@ -303,6 +308,26 @@ class Engine(ABC):
     def runs_on(self, document: Mapping[str, Any]) -> str | None:
         """The host of another operator that runs a model, by the model's `document`; None for the server itself."""
         return None
+
+    def own_system(self, document: Mapping[str, Any]) -> str | None:
+        """The system prompt that the server puts before each request for a model, by the model's `document`.
+
+        A request repeats it behind its nonce, so that nothing of it is cached. None where the server puts a text first
+        that no request can take the place of.
+        """
+        return ""
+
+    def gives_context(self, document: Mapping[str, Any], tokens: int) -> bool:
+        """Whether a request that asks for no context gets room for so many tokens, by the model's `document`; of an
+        engine with `Engine.context_per_request`."""
+        return False
+
+    def loaded_model(self, client: ServerClient, model: ModelInfo) -> ModelInfo:
+        """`model` with what the server reports of it now that it has answered; unchanged where it reports no more.
+
+        May raise ServerError.
+        """
+        return model
 
     def read_log(self, text: str) -> Sequence[LoggedRequest]:
         """The requests in a piece of the server's log, oldest first."""

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from app.core.errors import ServerError, ServerErrorKind
@@ -65,7 +65,7 @@ class LlamaCpp(PrometheusEngine):
     has_llama_bench = True
     flags = FLAGS
     dialect = Dialect(is_named=True)
-    programs = ("llama-server", "llama.cpp")
+    programs: ClassVar[tuple[str, ...]] = ("llama-server", "llama.cpp")
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/props")

@@ -46,7 +46,8 @@ def _accelerator(card: dict[str, Any]) -> Accelerator:
 
 
 def from_rocm_smi(text: str) -> Sequence[Accelerator]:
-    """Reads `{"card0": {...}, "system": {...}}`; field names change in their case. Raises ToolUnavailable."""
+    """Reads `{"card0": {...}, "system": {...}}`; the case of field names varies between versions. Raises
+    ToolUnavailable."""
     document = parse_json_output(text, "rocm-smi")
     cards = [
         {key.lower(): value for key, value in card.items()}
@@ -70,6 +71,6 @@ def _part(card: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _name(value: object) -> str:
-    """A market name; an id such as 0x744c and N/A are none."""
+    """Returns a market name; None for an id such as 0x744c and for N/A."""
     text = value.strip() if isinstance(value, str) else ""
     return "" if text.upper() == "N/A" or text.startswith("0x") else text

@@ -30,7 +30,8 @@ def read_gpus() -> Sequence[Accelerator]:
 
 
 def from_sysctl(text: str) -> AppleCpu:
-    """Reads lines of `name: value`; a name that this Mac does not know has none. Raises ToolUnavailable."""
+    """Reads lines of `name: value`; names that this Mac does not know are missing in the result. Raises
+    ToolUnavailable."""
     values = {key: value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
     name = values.get("machdep.cpu.brand_string", "")
     if not name:

@@ -1,7 +1,7 @@
-"""How fast this machine reads its memory, measured: float32 matrix-vector products over more than any cache holds.
+"""Measures how fast this machine reads its memory: float32 matrix-vector products over more data than any cache holds.
 
-Reading is what decoding does, and nothing is written, so there is no doubt about what a written byte costs. The figure
-is a lower bound: what another program, or a neighbour of a virtual machine, takes at the same time is missing in it.
+Decoding reads, too, and nothing is written, so the cost of a written byte plays no part. The figure is a lower bound:
+it lacks what another program, or a neighbour of a virtual machine, reads at the same time.
 """
 
 import math
@@ -12,21 +12,21 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import psutil
+
+from app.core.arrays import Floats32, np
 from app.core.errors import Conflict
 from app.core.i18n import _
 from app.core.units import format_bytes, format_number
 from app.hardware.host import available_ram_bytes, logical_cores, physical_cores
 
-if TYPE_CHECKING:
-    import numpy as np
-
 MIB = 1 << 20
 DEFAULT_BUFFER_BYTES = 1024 * MIB
 RELIABLE_BUFFER_BYTES = 512 * MIB
 MIN_BUFFER_BYTES = 64 * MIB  # of a machine with little memory, where its cache is small enough
-MIN_CACHE_MULTIPLE = 4  # a buffer of so many last-level caches is not read from them
+MIN_CACHE_MULTIPLE = 4  # a buffer of this many last-level caches is not read from them
 COLUMNS = 4096  # the vector stays in the first-level cache
 CHUNK_ROWS = 1024  # 16 MiB between two looks at the clock
 SAMPLE_S = 0.1
@@ -35,7 +35,7 @@ FINAL_SAMPLES = 10
 PLATEAU_RATIO = 1.15
 STABLE_SHARE = 0.85
 IDLE_S = 0.5
-MAX_BUSY_CORES = 0.25  # busy with something else, from which on it is said
+MAX_BUSY_CORES = 0.25  # the busy share from which on a remark says so
 _BLAS = ("OPENBLAS", "OMP", "MKL", "BLIS", "VECLIB")
 
 ReportPhase = Callable[[str], None]
@@ -50,7 +50,7 @@ class SweepStep:
 
     @property
     def best_bytes_per_s(self) -> float:
-        """The highest of the rates."""
+        """The highest rate, in bytes per second."""
         return max(self.rates_bytes_per_s)
 
 
@@ -65,9 +65,9 @@ class BandwidthResult:
     buffer_bytes: int
     sweep: tuple[SweepStep, ...]
     plateau_ratio: float
-    """Half of the buffer against all of it: about 1, unless a cache helps the half."""
+    """The rate with half of the buffer over the rate with all of it: about 1, unless a cache holds part of the half."""
     busy_share: float
-    """Of all cores, before it began."""
+    """The busy share of all cores before the measurement began."""
 
     @property
     def is_stable(self) -> bool:
@@ -81,9 +81,10 @@ class BandwidthResult:
 
 
 def measure_bandwidth(llc_bytes: int | None, report: ReportPhase) -> BandwidthResult:
-    """Measures for about three seconds. `report` gets a sentence at each step. Raises Conflict: too little memory.
+    """Measures for about three seconds. `report` gets a sentence at each step. Raises Conflict when there is too little
+    memory.
 
-    Runs in a process of its own: it takes a buffer of 1 GiB and every core.
+    This runs in a process of its own, since it takes a buffer of 1 GiB and every core.
     """
     report(_("Checking that the machine is idle."))
     busy_share = _busy_share(IDLE_S)
@@ -106,8 +107,8 @@ def buffer_size(llc_bytes: int | None, available_bytes: int) -> int:
     if 2 * size > available_bytes:
         raise Conflict(
             _(
-                "Measuring needs {wanted} of free memory on this machine, and there are {free}.",
-                wanted=format_bytes(2 * size),
+                "Measuring needs {needed} of free memory; this machine has {free}.",
+                needed=format_bytes(2 * size),
                 free=format_bytes(available_bytes),
             )
         )
@@ -202,24 +203,21 @@ def remarks(result: BandwidthResult) -> list[str]:
 
 
 def limit_blas_to_one_thread() -> None:
-    """Limits numpy's BLAS to one thread. Must be called before numpy is imported: the library reads this once."""
+    """Limits numpy's BLAS to one thread. Must be called before numpy is first used: the library reads this once."""
     for library in _BLAS:
         os.environ[f"{library}_NUM_THREADS"] = "1"
     os.environ["VECLIB_MAXIMUM_THREADS"] = "1"
 
 
 def _busy_share(seconds: float) -> float:
-    """Of all cores; what the host of a virtual machine takes away counts too."""
-    import psutil  # here for start-up time: app.db imports this module for `BandwidthResult` only
-
+    """Returns the busy share of all cores. What the host of a virtual machine takes away counts as busy."""
     times = psutil.cpu_times_percent(interval=seconds)
     return min(1.0, max(0.0, (100 - times.idle - getattr(times, "iowait", 0.0)) / 100))
 
 
-def _filled_matrix(buffer_bytes: int, threads: int) -> "np.ndarray[Any, np.dtype[np.float32]]":
-    """Rows of COLUMNS float32, first written by as many threads as will read: memory lies near who writes it first."""
-    import numpy as np
-
+def _filled_matrix(buffer_bytes: int, threads: int) -> Floats32:
+    """Returns a matrix with rows of COLUMNS float32. As many threads as will read it write it first: memory is placed
+    near the thread that first writes it."""
     rows = max(2 * threads, buffer_bytes // (4 * COLUMNS))
     matrix = np.empty((rows, COLUMNS), dtype=np.float32)
     _in_threads([partial(part.fill, 1.0) for part in np.array_split(matrix, threads)])
@@ -232,13 +230,12 @@ def _sweep_step(matrix: Any, threads: int, sample_s: float) -> SweepStep:
 
 
 def _readers(matrix: Any, threads: int) -> list["_ReaderThread"]:
-    import numpy as np
-
     return [_ReaderThread(part) for part in np.array_split(matrix, threads)]
 
 
 def _sample_rate(readers: Sequence["_ReaderThread"], seconds: float) -> float:
-    """Bytes a second of all readers together, each reading for `seconds` from the same moment on."""
+    """Returns the bytes per second of all readers together; each reads for `seconds`, and all start at the same
+    moment."""
     start = threading.Barrier(len(readers))
     rates = [0.0] * len(readers)
 
@@ -251,20 +248,16 @@ def _sample_rate(readers: Sequence["_ReaderThread"], seconds: float) -> float:
 
 
 class _ReaderThread:
-    """One thread's share of the matrix, read on and on from where it stopped."""
+    """Reads its share of the matrix in one thread; each read continues where the last one stopped."""
 
     def __init__(self, rows: Any) -> None:
-        import numpy as np
-
         self._chunks = [rows[first : first + CHUNK_ROWS] for first in range(0, len(rows), CHUNK_ROWS)]
         self._vector = np.ones(COLUMNS, dtype=np.float32)
         self._results = [np.empty(len(chunk), dtype=np.float32) for chunk in self._chunks]
         self._next = 0
 
     def read(self, seconds: float) -> float:
-        """Reads for that time; returns bytes per second."""
-        import numpy as np
-
+        """Reads for `seconds`; returns bytes per second."""
         bytes_read, started_s = 0, time.perf_counter()
         while True:
             index = self._next
@@ -285,7 +278,7 @@ def _in_threads(tasks: Sequence[Callable[[], None]]) -> None:
 
 
 def _power_of_two(n_bytes: int) -> int:
-    """The next one upwards."""
+    """Returns the next power of two."""
     return 1 << math.ceil(math.log2(n_bytes))
 
 

@@ -20,7 +20,7 @@ from app.hardware.profile import CATALOGUE, Accelerator
 GIB = 1 << 30
 BUILT_IN = Path(__file__).with_name("devices.csv")
 
-# words that tell no two devices apart; the RTX of the TITAN RTX does
+# words that distinguish no devices; the RTX of the TITAN RTX does
 _NOISE = re.compile(
     r"\b(?:nvidia|geforce|tesla|gtx|(?<!titan )rtx|amd|ati|radeon|rx|instinct|intel|arc|apple|graphics|gpu|core"
     r"|generation|radv)(?![a-z])"
@@ -38,7 +38,7 @@ _DRIVER_SUFFIX = re.compile(
     r"\s*\((?:radv|nvk|anv|amd open-source driver|llpc|nvgpu|dg2|bmg|lnl|mtl|arl|ptl|adl|rpl|tgl)\b[^)]*\)$", re.I
 )
 _MEMORY_SIZE = re.compile(r"\b(\d+)\s*(?:gb|gib)\b")
-_MEMORY_TOLERANCE = 0.12  # what a driver keeps for itself, and GB against GiB
+_MEMORY_TOLERANCE = 0.12  # what a driver reserves, and GB against GiB
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class CatalogueDevice:
     bus_bits: int | None = None
     data_rate_mt_per_s: float | None = None
     cpu_bandwidth_bytes_per_s: float | None = None
-    """What the processor's cores reach where that is less than the whole."""
+    """What the processor's cores reach, where that is less than the whole chip."""
     llc_bytes: int | None = None
     year: int | None = None
     aliases: tuple[str, ...] = ()
@@ -70,16 +70,16 @@ class CatalogueDevice:
 
     @property
     def peak_flops(self) -> float | None:
-        """The peak of the fastest usable path, else with FP32 accumulate."""
+        """The peak FLOP/s of the fastest usable path, else that with FP32 accumulate."""
         return self.fastest_flops_per_s or self.compute_flops_per_s
 
     @property
     def source_words(self) -> str:
-        """In the reader's language; what a person wrote stays as it is."""
+        """The source in the reader's language; a person's own words stay as they are."""
         return self.source if self.is_own else _(self.source)
 
     def accelerator(self, count: int = 1) -> Accelerator:
-        """`count` of this device, as a machine has them."""
+        """Returns `count` of this device in the form in which a machine lists its accelerators."""
         return Accelerator(
             name=self.name,
             count=count,
@@ -95,11 +95,11 @@ class CatalogueDevice:
 
 @dataclass(frozen=True)
 class DeviceMatch:
-    """What a name means."""
+    """The result of looking up a name."""
 
     device: CatalogueDevice | None
     candidates: Sequence[CatalogueDevice] = ()
-    """The devices that the name fits, when they are several."""
+    """The devices that the name fits, when there are several."""
 
 
 class Catalogue:
@@ -119,8 +119,8 @@ class Catalogue:
         return Catalogue([*first, *(device for device in self.devices if device.name.casefold() not in names)])
 
     def find(self, name: str, memory_bytes: int | None = None) -> DeviceMatch:
-        """The device that `name` means. Its memory tells variants apart; a processor's name may be followed by that of
-        its graphics, and a card's by that of its chip."""
+        """Finds the device that `name` means. The memory size distinguishes variants. The name of a processor may be
+        followed by that of its graphics, and the name of a card by that of its chip."""
         match = DeviceMatch(None)
         for spelling in _spellings(name):
             match = self._find(spelling, memory_bytes)
@@ -216,7 +216,7 @@ def _spellings(name: str) -> list[str]:
 
 
 def _is_same_brand(name: str, device: CatalogueDevice) -> bool:
-    """False where the name states another vendor, or GTX where the device is an RTX."""
+    """Returns False when the name states another vendor, or GTX where the device is an RTX."""
     text = name.casefold()
     vendors = {vendor for vendor, pattern in _VENDORS if pattern.search(text)}
     if vendors and device.vendor and device.vendor not in ("generic", *vendors):
@@ -226,7 +226,7 @@ def _is_same_brand(name: str, device: CatalogueDevice) -> bool:
 
 
 def _full_name(name: str) -> frozenset[str]:
-    """Its words and sizes."""
+    """Returns the words and sizes of a name."""
     return frozenset((*_words(name), *(f"{size} GB" for size in _MEMORY_SIZE.findall(name.casefold()))))
 
 

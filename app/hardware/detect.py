@@ -86,7 +86,8 @@ def _with_accelerators(profile: Profile, cards: Sequence[Accelerator], catalogue
 
 
 def find_device(name: str, memory_bytes: int | None, catalogue: Catalogue) -> CatalogueDevice | None:
-    """The catalogue's device of that name: of chips that come with different GPUs the one with these cores."""
+    """Finds the catalogue's device of that name; of chips that come with different GPUs, the one with this number of
+    cores."""
     for spelling in (name, re.sub(r" \(\d+-core GPU\)$", "", name)):
         if device := catalogue.find(spelling, memory_bytes).device:
             return device
@@ -94,7 +95,8 @@ def find_device(name: str, memory_bytes: int | None, catalogue: Catalogue) -> Ca
 
 
 def merge_equal_cards(cards: Iterable[Accelerator]) -> list[Accelerator]:
-    """Equal cards as one with their number. Drivers of equal cards may leave slightly different memory."""
+    """Merges equal cards into one entry with their count. The drivers of equal cards may report slightly different
+    memory sizes."""
     merged: list[Accelerator] = []
     for card in cards:
         for index, group in enumerate(merged):
@@ -113,7 +115,7 @@ def _is_same_size(first_bytes: int | None, second_bytes: int | None) -> bool:
 
 
 def fill_from_catalogue(card: Accelerator, catalogue: Catalogue) -> Accelerator:
-    """`card` with the catalogue's figures where the card itself reports none."""
+    """Returns `card` with the catalogue's figures where it reports none itself."""
     device = find_device(card.name, card.memory_bytes, catalogue)
     if device is None:
         return card
@@ -121,7 +123,7 @@ def fill_from_catalogue(card: Accelerator, catalogue: Catalogue) -> Accelerator:
     has_bandwidth = card.bandwidth_bytes_per_s is not None
     return replace(
         card,
-        # what a shared-memory chip calls its own is only a slice of the machine's memory
+        # a shared-memory chip reports only the slice of the machine's memory that is reserved for it
         memory_bytes=None if device.kind == "apu" else card.memory_bytes or listed.memory_bytes,
         bandwidth_bytes_per_s=card.bandwidth_bytes_per_s if has_bandwidth else listed.bandwidth_bytes_per_s,
         compute_flops_per_s=card.compute_flops_per_s or listed.compute_flops_per_s,

@@ -1,7 +1,8 @@
-"""How much of this machine's processors other programs take: all that is busy, less what the server and Roofmark take.
+"""Measures how much of this machine's processor time other programs take: all busy time, less that of the server and of
+Roofmark.
 
-Times are read at two moments and subtracted; between them nothing runs. One look costs some milliseconds, most of them
-for the list of processes, so it is taken only while nothing is timed.
+Times are read at two moments and subtracted. One reading costs some milliseconds, most of them for the list of
+processes, so readings are only taken while nothing is timed.
 """
 
 import os
@@ -11,10 +12,10 @@ from typing import NamedTuple
 import psutil
 
 _GUEST = ("guest", "guest_nice")
-"""Counted within user time, too."""
+"""Included in user time already."""
 _IDLE = ("idle", "iowait")
 _ProcessId = tuple[int, float]
-"""A number and when its process started: numbers are used again."""
+"""A process number and its start time: numbers are reused."""
 
 
 class CpuTimes(NamedTuple):
@@ -23,9 +24,9 @@ class CpuTimes(NamedTuple):
     total_s: float
     busy_s: float
     by_process: Mapping[_ProcessId, float]
-    """Of the server's processes and of Roofmark's, with those of their children that have ended."""
+    """The times of the server's and Roofmark's processes, including children that have ended."""
     roots: frozenset[_ProcessId]
-    """Those of them whose children are listed as well."""
+    """The processes whose children are listed as well."""
     is_server_known: bool
 
 
@@ -33,15 +34,16 @@ class ForeignLoad(NamedTuple):
     """What other programs took of this machine's processors."""
 
     share: float
-    """Of all processors. Where the server's processes are not known, theirs is in it."""
+    """The share of all processors. It includes the server's own load when the server's processes are unknown."""
     is_server_known: bool
 
 
 class CpuMeter:
-    """Reads processor times, those of one server's processes apart."""
+    """Reads processor times, with those of one server's processes listed separately."""
 
     def __init__(self, port: int | None, own_pids: Sequence[int] = ()) -> None:
-        """`port`: where the server listens on this machine. `own_pids`: Roofmark's besides this very process."""
+        """`port` is where the server listens on this machine; `own_pids` are Roofmark's processes besides the current
+        one."""
         self._port = port
         self.own_pids = own_pids
         self._servers: list[psutil.Process] = []
@@ -65,26 +67,24 @@ class CpuMeter:
         return CpuTimes(total_s, total_s - idle_s, by_process, roots, bool(servers))
 
     def _listening(self) -> list[psutil.Process]:
-        """The processes that listen on the server's port; empty where the system does not tell."""
+        """The processes that listen on the server's port; empty when the system does not report them."""
         if self._port is not None and not (self._servers and all(server.is_running() for server in self._servers)):
             self._servers = list(_processes(_listener_pids(self._port)))
         return self._servers
 
 
 def foreign_load(before: CpuTimes, after: CpuTimes) -> ForeignLoad | None:
-    """The load of other programs between two readings; None where that is unknown.
+    """Returns the load of other programs between two readings, or None when it is unknown: no time has passed, or a
+    process ended and its times are lost.
 
-    It is where no time has passed, or a process ended and took its figures with it.
-
-    A child that ended has left its time to its parent on Linux; elsewhere its end makes
-    the reading useless.
+    On Linux a child that ended leaves its times to its parent; elsewhere its end makes the reading unusable.
     """
     elapsed_s = after.total_s - before.total_s
     ended = before.by_process.keys() - after.by_process.keys()
     if elapsed_s <= 0 or before.roots - after.roots or (ended and not psutil.LINUX):
         return None
     appeared = after.roots - before.roots
-    if appeared:  # it was at work before, for nobody knows how long
+    if appeared:  # it had been running for an unknown time before
         return None
     own_s = sum(after.by_process.values()) - sum(before.by_process.values())
     share = (after.busy_s - before.busy_s - own_s) / elapsed_s
@@ -104,7 +104,8 @@ def _processes(pids: Sequence[int]) -> Iterator[psutil.Process]:
 
 
 def _with_children(roots: Sequence[psutil.Process]) -> Iterator[psutil.Process]:
-    """A server that lives in this very process brings none of its children: they are of whoever started them."""
+    """Returns processes with their children. A server inside the current process brings none of its children, which
+    belong to whoever started them."""
     for root in roots:
         yield root
         try:
@@ -114,7 +115,8 @@ def _with_children(roots: Sequence[psutil.Process]) -> Iterator[psutil.Process]:
 
 
 def _listener_pids(port: int) -> list[int]:
-    """Empty unless all of them are known: without rights, a system hides whose a connection is."""
+    """Returns the ids of the listening processes; empty unless all are known: without rights, a system hides the owners
+    of connections."""
     try:
         connections = psutil.net_connections("tcp")
     except psutil.Error:  # without rights: unknown

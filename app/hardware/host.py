@@ -1,4 +1,4 @@
-"""What is known of this machine without rights, without other programs and in no time."""
+"""Facts about this machine that need no rights, no other programs and no time."""
 
 import ipaddress
 import os
@@ -7,10 +7,12 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 
 @dataclass(frozen=True)
 class Host:
-    """This machine by name."""
+    """The name of this machine, its system, processor and memory."""
 
     name: str
     os: str
@@ -20,8 +22,6 @@ class Host:
 
 def this_host() -> Host:
     """The name, system, processor and memory of this machine."""
-    import psutil  # here and below for start-up time: pages that only name a machine do without it
-
     return Host(
         name=socket.gethostname().split(".")[0] or "this machine",
         os=_os_name(),
@@ -31,9 +31,7 @@ def this_host() -> Host:
 
 
 def names_this_host(host: str) -> bool:
-    """Whether a name or an address, as in a URL, is one of this machine's own. Asks nobody else."""
-    import psutil
-
+    """Whether a name or an address, as in a URL, is one of this machine's own. Makes no network request."""
     full_name = socket.gethostname().lower()
     name = full_name.split(".")[0]
     if host.lower() in (full_name, name, f"{name}.local"):
@@ -52,8 +50,6 @@ def names_this_host(host: str) -> bool:
 
 def physical_cores() -> int:
     """The processor's cores; its hardware threads where the system does not report cores."""
-    import psutil
-
     return psutil.cpu_count(logical=False) or logical_cores()
 
 
@@ -66,9 +62,8 @@ def logical_cores() -> int:
 
 
 def available_ram_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """Memory that may still be taken: what the system has left, and what a container's limit leaves of it."""
-    import psutil
-
+    """Returns the memory that may still be used, in bytes: what the system has available, within a container's
+    limit."""
     available = psutil.virtual_memory().available
     files = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
     for limit_file, used_file in files:

@@ -26,9 +26,9 @@ NAMES = {
     "0xe211": "Arc Pro B60",
     "0xe212": "Arc Pro B50",
 }
-"""By PCI device id: the kernel knows no names."""
+"""Names by PCI device id; the kernel has no names."""
 MEMORY_FILES = ("lmem_total_bytes", "prelim_lmem_total_bytes", "device/tile*/physical_vram_size_bytes")
-"""Where drivers of several ages report how much memory a card has of its own."""
+"""The files in which drivers of several generations report the memory of a card."""
 _SHARED = re.compile(r"\b(?:UHD|HD|Iris)\b|\bArc(?:\(TM\))?(?: \d+[TV])? (?:Graphics|GPU)$")
 
 

@@ -76,7 +76,8 @@ def parse_dmidecode(text: str) -> list[MemoryModule]:
 
 
 def summarize_modules(modules: Sequence[MemoryModule]) -> tuple[Ram, list[UnknownItem]]:
-    """Kind, the rate of the slowest module, and the width of all channels that hold one; and what is unknown."""
+    """Returns the kind, the rate of the slowest module and the width of all channels that hold a module; and what is
+    unknown."""
     kinds = {module.kind for module in modules if module.kind}
     rates = [module.data_rate_mt_per_s for module in modules if module.data_rate_mt_per_s]
     unknowns = []
@@ -105,7 +106,8 @@ def _bus_bits(modules: Sequence[MemoryModule]) -> int | None:
 
 
 def _channel(module: MemoryModule) -> str | None:
-    """Names one channel among all sockets and controllers; several modules may share one."""
+    """Returns a name for the channel that is unique among all sockets and controllers; several modules may share a
+    channel."""
     text = f"{module.bank} {module.locator}".lower()
     letter = re.search(r"chan(?:nel)?[\s_-]*([a-z0-9])(?![a-z])", text) or re.search(
         r"dimm[\s_-]*([a-p])[0-9]?\b", text
@@ -122,10 +124,10 @@ def _module(
     name = slot.get(kind, "").upper()
     bits = _number(slot.get(width))
     if bits is None and name.startswith("DDR"):
-        bits = CHANNEL_BITS  # a module is 64 bits wide; only soldered memory comes in other widths
+        bits = CHANNEL_BITS  # a module is 64 bits wide; only soldered memory has other widths
     return MemoryModule(
         kind=name if name in DATA_RATES_MT_PER_S else "",
-        # older dmidecode writes MHz behind what is MT/s
+        # older versions of dmidecode label MT/s as MHz
         data_rate_mt_per_s=_number(slot.get(rate)) or _number(slot.get(rated)),
         data_bits=int(bits) if bits else None,
         locator=slot.get(locator, ""),
@@ -147,14 +149,15 @@ def llc_bytes() -> int:
 
 
 def caches_from_sysfs(cpus: Path) -> int | None:
-    """Adds up the last-level caches; one that several cores share is listed with each of them and counts once."""
+    """Returns the total size of the last-level caches. A cache that several cores share is listed with each of them and
+    counted once."""
     levels: dict[int, dict[str, int]] = {}
     for folder in cpus.glob("cpu[0-9]*/cache/index*"):
         try:
             kind, level, size, cores = (
                 (folder / name).read_text().strip() for name in ("type", "level", "size", "shared_cpu_list")
             )
-        except OSError:  # a cache that tells less is left out
+        except OSError:  # a cache with fewer attributes is left out
             continue
         match = re.fullmatch(r"(\d+)([KMG]?)", size)
         if kind != "Instruction" and match and level.isdigit():

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs, by NVML (the extra `nvidia`), else by `nvidia-smi`, which reports no bus width."""
+"""NVIDIA GPUs, read with NVML (the extra `nvidia`), else with `nvidia-smi`, which reports no bus width."""
 
 import csv
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ def read_gpus() -> Sequence[Accelerator]:
 def load_nvml() -> Any:
     """The module pynvml, not yet initialised. Raises ToolUnavailable."""
     try:
-        import pynvml
+        import pynvml  # of an extra
     except ImportError as error:
         raise ToolUnavailable(_("nvidia-ml-py is not installed (pip install 'roofmark[nvidia]')")) from error
     return pynvml
 
 
 def from_nvml(nvml: Any) -> Sequence[Accelerator]:
-    """Asks NVML; `nvml` is the module pynvml. Raises ToolUnavailable."""
+    """Reads all GPUs with NVML; `nvml` is the module pynvml. Raises ToolUnavailable."""
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
@@ -64,9 +64,10 @@ def _accelerator(nvml: Any, handle: Any) -> Accelerator:
 
 
 def bandwidth_bytes_per_s(clock_mhz: float | None, bus_bits: float | None) -> float | None:
-    """Twice the memory clock times the bus width: the same for every kind of memory, as NVML counts clocks.
+    """Returns the memory bandwidth: twice the memory clock times the bus width, which holds for every kind of memory
+    with NVML's clocks.
 
-    None where a figure is unknown; a GB10 reports a width of 0, which is unknown.
+    Returns None when a figure is unknown; a GB10 reports a width of 0, which means unknown.
 
     >>> bandwidth_bytes_per_s(9751, 384) / 1e9
     936.096

@@ -1,4 +1,4 @@
-"""What detection finds, as data, in bytes and seconds; None is unknown, and an `UnknownItem` says why."""
+"""The result of detection as data, in bytes and seconds. None means unknown, and an `UnknownItem` gives the reason."""
 
 from dataclasses import dataclass, field
 
@@ -27,7 +27,7 @@ class Accelerator:
     source: str = ""
     """Where the bandwidth comes from: sensor, catalogue or typed."""
     note: str = ""
-    """Who says so."""
+    """Who states the figure."""
 
 
 @dataclass(frozen=True)

@@ -23,18 +23,18 @@ from app.hardware.sensors import SensorReading, find_sources, read_sensors
 INTERVAL_S = 0.5
 EXIT_TIMEOUT_S = 2.0
 MAX_READINGS = 600
-"""Of one request: five minutes whole, of a longer one every second, third, ... reading."""
+"""The most readings kept of one request: all of five minutes; of a longer request every second, third, ... reading."""
 
 log = logging.getLogger(__name__)
 
 
 class SensorProcess:
-    """Reads sensors for as long as its block lasts. A process that cannot start reads nothing: measuring goes on."""
+    """Reads sensors while its block runs. A process that cannot start reads nothing, and measuring goes on."""
 
     def __init__(
         self, module: str = __name__, stdin_payload: bytes = b"", environment: Mapping[str, str] | None = None
     ) -> None:
-        """`stdin_payload` is what the child reads first; `environment` is what it has besides ours."""
+        """`stdin_payload` is what the child reads first; `environment` is added to this process's environment."""
         self._module, self._stdin_payload = module, stdin_payload
         self._environment = {**os.environ, **(environment or {})}
         self._folder = tempfile.TemporaryDirectory(prefix="roofmark-")
@@ -43,7 +43,7 @@ class SensorProcess:
         self._output: IO[bytes] | None = None
         self._readings: list[SensorReading] = []
         self.has_readings = False
-        """Whether there was any reading at all."""
+        """Whether there has been any reading."""
 
     def __enter__(self) -> Self:
         try:
@@ -82,7 +82,7 @@ class SensorProcess:
         self._folder.cleanup()
 
     def wait_for_first(self, seconds: float) -> None:
-        """Waits until the child has taken a reading, has ended, or the time is over."""
+        """Waits until the child has taken a reading or ended, or the timeout is over."""
         deadline_s = time.monotonic() + seconds
         while self._child is not None and self._child.poll() is None and time.monotonic() < deadline_s:
             if self._path.stat().st_size:
@@ -90,7 +90,7 @@ class SensorProcess:
             time.sleep(0.02)
 
     def between(self, start_s: float, end_s: float) -> list[SensorReading]:
-        """Readings of that time (seconds since 1970); earlier ones are forgotten."""
+        """Returns the readings between two times (seconds since 1970) and forgets earlier ones."""
         if self._output is not None:
             for line in self._output.read().splitlines():
                 try:
@@ -103,9 +103,10 @@ class SensorProcess:
 
 
 def sensor_columns(readings: Sequence[SensorReading], start_s: float) -> dict[str, Any]:
-    """The readings as a sample stores them: `at_ms` after `start_s`, one list per quantity (null: not reported).
+    """Returns the readings as a sample stores them: `at_ms` after `start_s`, and one list per quantity (null: not
+    reported).
 
-    `throttled` has such a list for each reason of `throttles`: whether it held just then. Empty without a reading.
+    `throttled` holds one list per throttle reason: whether it was active at each reading. Empty without readings.
     """
     if not readings:
         return {}
@@ -122,7 +123,7 @@ def sensor_columns(readings: Sequence[SensorReading], start_s: float) -> dict[st
 
 
 def stdin_closed() -> threading.Event:
-    """An event that is set when whoever started this process has closed its standard input, or is gone."""
+    """Returns an event that is set when the parent process has closed this process's standard input, or is gone."""
     closed = threading.Event()
 
     def wait_for_end_of_input() -> None:

@@ -1,6 +1,6 @@
-"""What a machine's sensors show at one moment: load, memory and power of the system; power, heat and clocks of GPUs.
+"""Reads a machine's sensors once: load, memory and power of the system; power, temperature and clocks of GPUs.
 
-A sensor that is not there is simply absent. Names of quantities hold their units; those of a GPU begin with `gpu0.`,
+A sensor that does not exist is absent. Quantities have their units in their names; those of a GPU begin with `gpu0.`,
 `gpu1.`, ... in the order in which they are found: NVIDIA's by NVML, then AMD's and Intel's by the kernel's files.
 """
 
@@ -26,7 +26,8 @@ PLAUSIBLE: Mapping[str, tuple[float, float]] = {
     "clock_mhz": (0.0, 50_000.0),
     "memory_used_bytes": (0.0, 1e15),
 }
-"""By how a quantity's name ends: what lies outside is a driver's way to say that it does not know (such as 0xFFFF)."""
+"""Plausible ranges by the ending of a quantity's name. Drivers report values outside of them (such as 0xFFFF) for
+unknown ones."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,15 @@ class SensorValues:
 
 
 SensorSource = Callable[[SensorValues], None]
-"""Adds what one sensor or one GPU reports."""
+"""A function that adds what one sensor or one GPU reports."""
 
 
 def find_sources() -> list[SensorSource]:
-    """The sources that this machine has. GPUs come last: an APU's power may be its processor's already."""
+    """Returns the sources that this machine has. GPUs come last, since an APU's power may be reported with its
+    processor already."""
     sources: list[SensorSource] = []
     for find in (system_sources, gpu_sources):
-        with suppress(Exception):  # drivers fail in many ways: what cannot be looked for is absent
+        with suppress(Exception):  # drivers fail in many ways: a source that cannot be searched for is absent
             sources += find()
     return sources
 
@@ -65,7 +67,7 @@ def read_sensors(sources: Sequence[SensorSource]) -> SensorReading:
     """Reads every source once, without implausible values."""
     readings = SensorValues()
     for source in sources:
-        with suppress(Exception):  # drivers fail in many ways: what fails is absent, and takes no other with it
+        with suppress(Exception):  # drivers fail in many ways: a failed source is absent, and the others go on
             source(readings)
     plausible = {name: value for name, value in readings.values.items() if _is_plausible(name, value)}
     return SensorReading(time.time(), plausible, tuple(dict.fromkeys(readings.throttles)))
@@ -81,7 +83,7 @@ def _is_plausible(name: str, value: float) -> bool:
 
 def system_sources() -> list[SensorSource]:
     """Load, memory, swap, and the power of the processors."""
-    psutil.cpu_percent()  # the first answer is of no interval
+    psutil.cpu_percent()  # the first answer covers no interval
     return [_cpu_load, _memory, _swap, *rapl_sources()]
 
 
@@ -94,7 +96,7 @@ def _memory(readings: SensorValues) -> None:
 
 
 def _swap(readings: SensorValues) -> None:
-    """Where the system hides its counters, psutil warns and says 0: then nothing is known of swapping."""
+    """Adds swap counters. Where the system hides them, psutil warns and reports 0: then swapping is unknown."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         swap = psutil.swap_memory()
@@ -103,10 +105,10 @@ def _swap(readings: SensorValues) -> None:
 
 
 class EnergyCounter:
-    """Power from two readings of a counter of microjoules. Several of one name add up."""
+    """Computes power from two readings of a counter of microjoules. Counters of one name are added up."""
 
     def __init__(self, path: Path, name: str, range_uj: int | None = None) -> None:
-        """`range_uj`: where the counter begins anew."""
+        """`range_uj` is the value at which the counter wraps around."""
         self._path, self._name, self._range_uj = path, name, range_uj
         self._last = self._read()
 
@@ -119,15 +121,16 @@ class EnergyCounter:
         used_uj = now_uj - last_uj
         if used_uj < 0 and self._range_uj:
             used_uj += self._range_uj
-        if now_s > last_s and used_uj >= 0:  # less than before: its driver was loaded anew
+        if now_s > last_s and used_uj >= 0:  # less than before: its driver was reloaded
             power_w = used_uj / 1e6 / (now_s - last_s)
             readings.values[self._name] = readings.values.get(self._name, 0.0) + power_w
 
 
 def rapl_sources(root: Path = Path("/sys/class/powercap")) -> Iterator[SensorSource]:
-    """The power of the processor's packages only: other domains (cores, the whole board) are part of them or hold them.
+    """Returns sources for the power of the processor packages only: other domains (cores, the whole board) are parts of
+    them or include them.
 
-    Mostly readable by root alone.
+    Most systems let only root read them.
     """
     for folder in sorted(root.glob("intel-rapl:*")):
         with suppress(OSError, ValueError):  # not readable without rights: absent
@@ -140,7 +143,7 @@ def rapl_sources(root: Path = Path("/sys/class/powercap")) -> Iterator[SensorSou
 
 
 def gpu_sources(root: Path = Path("/sys/class/drm")) -> list[SensorSource]:
-    """One source for each GPU; graphics within an Intel processor have none."""
+    """Returns one source for each GPU; graphics within an Intel processor have none."""
     sources = nvml_sources()
     for folder in _card_folders(root):
         if (folder / "mem_info_vram_used").exists():
@@ -151,7 +154,7 @@ def gpu_sources(root: Path = Path("/sys/class/drm")) -> list[SensorSource]:
 
 
 def _card_folders(root: Path) -> list[Path]:
-    """Without their connectors (`card1-DP-1`), in the order of their numbers."""
+    """Returns the folders of cards in the order of their numbers, without connectors (`card1-DP-1`)."""
     numbered = {int(match[1]): path for path in root.glob("card*") if (match := re.fullmatch(r"card(\d+)", path.name))}
     return [numbered[number] / "device" for number in sorted(numbered)]
 
@@ -163,7 +166,7 @@ NVML_THROTTLES: Mapping[int, str] = {
     0x40: "temperature",
     0x80: "power brake",
 }
-"""Of NVML's clocks event reasons those that mean a card is held back, not those of an idle or configured one."""
+"""NVML's clocks event reasons that mean a card is throttled, without those of an idle or configured card."""
 
 
 def nvml_sources() -> list[SensorSource]:
@@ -184,11 +187,12 @@ def nvml_sources() -> list[SensorSource]:
 
 
 def _no_values(_: SensorValues) -> None:
-    """Of a GPU that is lost."""
+    """Adds nothing: the source of a GPU that is lost."""
 
 
 def nvml_source(nvml: Any, index: int) -> SensorSource:
-    """The source of one NVIDIA GPU. Raises NVMLError where it is lost; `nvml` is the initialised module pynvml."""
+    """Returns the source of one NVIDIA GPU; `nvml` is the initialised module pynvml. Raises NVMLError for a GPU that is
+    lost."""
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     queries: dict[str, Callable[[], float]] = {
         "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
@@ -203,7 +207,7 @@ def nvml_source(nvml: Any, index: int) -> SensorSource:
         for name, query in queries.items():
             with suppress(nvml.NVMLError):  # this GPU does not report that
                 readings.values[f"gpu{index}.{name}"] = float(query())
-        with suppress(nvml.NVMLError):  # nor does every GPU report why it is held back
+        with suppress(nvml.NVMLError):  # not every GPU reports why it is throttled
             reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
             readings.throttles += [f"gpu{index}: {reason}" for bit, reason in NVML_THROTTLES.items() if reasons & bit]
 
@@ -215,15 +219,16 @@ AMD_THROTTLES: Mapping[int, str] = {
     0x0000_0000_00FF_0000: "current limit",
     0x0000_FFFF_0000_0000: "temperature",
 }
-"""Of amdgpu's throttlers those that are the same for every chip."""
+"""The amdgpu throttle bits that mean the same for every chip."""
 AMD_THROTTLE_OFFSETS: Mapping[tuple[int, int], int] = {(1, 3): 112, (2, 2): 120, (2, 3): 120, (2, 4): 120}
-"""Of the throttlers in the file gpu_metrics, by the two revisions in its head; other formats do not have them."""
+"""Offsets of the throttle bits in the file gpu_metrics by the two revisions in its header; other formats do not have
+them."""
 APU_REVISIONS = (2, 3)
-"""First revision of gpu_metrics of chips that are processor and graphics in one."""
+"""First revision of gpu_metrics for APUs."""
 
 
 def amd_source(folder: Path, index: int) -> SensorSource:
-    """The source of one AMD GPU; `folder` is that of the driver amdgpu, whose files come and go."""
+    """Returns the source of one AMD GPU; `folder` is that of the driver amdgpu, whose files come and go."""
     files = {  # https://docs.kernel.org/gpu/amdgpu/thermal.html
         "power_w": (("hwmon/hwmon*/power1_average", "hwmon/hwmon*/power1_input"), 1e-6),
         "temperature_c": (("hwmon/hwmon*/temp1_input",), 1e-3),
@@ -240,7 +245,7 @@ def amd_source(folder: Path, index: int) -> SensorSource:
             for name, (patterns, factor) in files.items()
             for number in _first_number(folder, patterns)
         }
-        if is_apu:  # its processor draws the same power, and most of its memory is not its own
+        if is_apu:  # its processor reports the same power, and shares most of its memory
             if (power_w := values.pop("power_w", None)) is not None:
                 readings.values.setdefault("cpu_power_w", power_w)
             shared_bytes = sum(_first_number(folder, ("mem_info_gtt_used",)))
@@ -253,7 +258,7 @@ def amd_source(folder: Path, index: int) -> SensorSource:
 
 
 def _first_number(folder: Path, patterns: tuple[str, ...]) -> Iterator[int]:
-    """The number in the first of these files that has one, if any."""
+    """Returns the number in the first of these files that holds one, if any."""
     for path in (path for pattern in patterns for path in sorted(folder.glob(pattern))):
         with suppress(OSError, ValueError):  # not every GPU has every file, nor lets everybody read it
             yield int(path.read_text())
@@ -261,7 +266,8 @@ def _first_number(folder: Path, patterns: tuple[str, ...]) -> Iterator[int]:
 
 
 def _read_gpu_metrics(folder: Path) -> bytes:
-    """The file gpu_metrics: its size (16 bits), two revisions (8 bits each), and what those define. Empty: unknown."""
+    """Reads the file gpu_metrics: its size (16 bits), two revisions (8 bits each), and the fields that those define.
+    Empty when unknown."""
     with suppress(OSError):  # older kernels and chips have none
         content = (folder / "gpu_metrics").read_bytes()
         if len(content) >= struct.calcsize("<HBB"):
@@ -283,7 +289,7 @@ def _throttle_status(metrics: bytes) -> int:
 def _is_apu(folder: Path) -> bool:
     if metrics := _read_gpu_metrics(folder):
         return metrics[2] in APU_REVISIONS
-    return not any(folder.glob("hwmon/hwmon*/power1_cap"))  # what has a power limit of its own is a card
+    return not any(folder.glob("hwmon/hwmon*/power1_cap"))  # only a card has a power limit of its own
 
 
 def intel_sources(folder: Path, index: int) -> Iterator[SensorSource]:

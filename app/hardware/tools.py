@@ -1,4 +1,4 @@
-"""Running the programs that report hardware. One that is missing, fails or hangs is a reason, never an error."""
+"""Runs the programs that report hardware. A program that is missing, fails or hangs gives a reason, never an error."""
 
 import json
 import shutil

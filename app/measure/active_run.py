@@ -1,4 +1,4 @@
-"""A run while it is measured: what of it is stored the moment it is known, and what a terminal shows of it."""
+"""A run while it is measured: each part of it is stored as soon as it is known, and a terminal shows its progress."""
 
 import time
 from collections.abc import Callable
@@ -19,8 +19,8 @@ from app.hardware.sensors import SensorReading
 from app.measure.interference import BusyCheck
 from app.measure.job import Prepared, TimedSample, step_label
 from app.measure.waiting import Phase, Stop
-from app.metrics import headline_metrics
-from app.suites import Suite
+from app.metrics import headline_metrics, token_times
+from app.suites import Case, Suite
 
 Result = TypeVar("Result")
 BUSY_DATABASE_TIMEOUT_S = 120.0
@@ -74,11 +74,11 @@ class ActiveRun:
 
     @property
     def samples(self) -> list[Sample]:
-        """What was measured so far."""
+        """The samples measured so far."""
         return [timed.sample for timed in self.timed_samples]
 
     def write(self, change: Callable[[Session], Result]) -> Result:
-        """Writes, and waits for a database that others hold: what was measured is not lost for that."""
+        """Writes, and waits for a database that another process has locked, so that no measurement is lost."""
         deadline_s = time.monotonic() + BUSY_DATABASE_TIMEOUT_S
         while True:
             try:
@@ -90,7 +90,7 @@ class ActiveRun:
                 time.sleep(0.2)
 
     def report_phase(self, phase: Phase) -> None:
-        """Stores the phase and shows it. Raises Cancelled when somebody has asked for that."""
+        """Stores the phase and shows it. Raises Cancelled when somebody has requested that."""
         last = headline_metrics(self.timed_samples[-1].sample) if self.timed_samples else None
         progress = {"phase": phase.sentence, "last": last}
         if not self.write(lambda session: runs.record_progress(session, self.run_id, progress=progress)):
@@ -99,7 +99,7 @@ class ActiveRun:
         self.stop.check()
 
     def store_sample(self, timed: TimedSample, prepared: Prepared) -> None:
-        """Stores a sample the moment it was taken, with the sensors of its round and the progress of the run."""
+        """Stores a sample as soon as it is taken, with the sensors of its round and the progress of the run."""
         self.load_readings += readings_during(timed, self.server_load)
         timed = with_sensor_columns(timed, self.sensors)
         self.timed_samples.append(timed)
@@ -125,20 +125,40 @@ class ActiveRun:
             self.run.evidence = {**self.run.evidence, "warnings": [*self.run.evidence["warnings"], sentence]}
 
     def _remaining_s(self, prepared: Prepared) -> float:
-        """From the newest round of each point; points not yet seen are scaled by their tokens."""
-        newest = {timed.sample.point: timed.seconds for timed in self.timed_samples}
-        point, seconds = self.timed_samples[-1].sample.point, self.timed_samples[-1].seconds
+        """From the newest round of each case; what a case not yet seen takes is estimated from the newest of all."""
+        newest = {(timed.sample.point, timed.sample.reuses_cache): timed for timed in self.timed_samples}
         total_s, done = 0.0, len(self.timed_samples)
         for case in prepared.fitting:
             count = self.suite.sample_count([case])
             remaining, done = count - min(count, done), done - min(count, done)
-            scale = (case.point.prompt_tokens + case.point.output_tokens) / (point.prompt_tokens + point.output_tokens)
-            total_s += remaining / case.point.concurrency * newest.get(case.point, seconds * scale)
+            timed = newest.get((case.point, case.reuses_cache))
+            seconds = estimated_seconds(self.timed_samples[-1], case) if timed is None else next_seconds(timed)
+            total_s += remaining / case.point.concurrency * seconds
         return total_s
 
 
+def next_seconds(timed: TimedSample) -> float:
+    """How long the next round like this one takes: a model is loaded once, and others that held the queue are gone."""
+    server = timed.sample.trace.server
+    once_ms = ((server.load_ms or 0) + (server.queue_ms or 0)) if server is not None else 0
+    return max(0.0, timed.seconds - once_ms / 1000)
+
+
+def estimated_seconds(timed: TimedSample, case: Case) -> float:
+    """How long a round of `case` takes, by a round of another one: the time to its first token grows with the prompts,
+    the rest with the length of the answer."""
+    seconds, point = next_seconds(timed), timed.sample.point
+    first_ms = token_times.first_token_ms(timed.sample.trace)
+    after_s = max(0.0, ((timed.sample.trace.end_ms or 0) - (first_ms or 0)) / 1000) if first_ms else seconds
+    before_s = max(0.0, seconds - after_s)
+    fresh = 0 if case.reuses_cache and not timed.sample.reuses_cache else case.point.prompt_tokens
+    prompts = fresh * case.point.concurrency / (point.prompt_tokens * point.concurrency)
+    return before_s * prompts + min(after_s, seconds) * case.point.output_tokens / point.output_tokens
+
+
 def readings_during(timed: TimedSample, process: SensorProcess | None) -> list[SensorReading]:
-    """Returns what a process read while this round was played: for its first stream, on behalf of all."""
+    """Returns what a process read while this round was played; only its first stream carries the readings, for all
+    streams."""
     if process is None or timed.sample.stream:
         return []
     start_s = timed.started_at.timestamp()

@@ -1,6 +1,6 @@
-"""Measuring this machine's memory in a process of its own: `roofmark machine bandwidth`, started by a page or by hand.
+"""Measures this machine's memory in a process of its own: `roofmark machine bandwidth`, started by a page or by hand.
 
-The lock file tells whether the process lives, as it does for runs.
+The lock file shows whether the process lives, as it does for runs.
 """
 
 from datetime import timedelta
@@ -19,7 +19,7 @@ from app.hardware.tools import ToolUnavailable
 from app.measure import workers
 
 START_TIMEOUT = timedelta(seconds=30)
-"""How long a process may take to come up before it counts as dead."""
+"""How long a process may take to start before it counts as dead."""
 
 
 def start(database: Database, settings: Settings, slug: str) -> None:
@@ -31,7 +31,7 @@ def start(database: Database, settings: Settings, slug: str) -> None:
 
 
 def perform(database: Database, settings: Settings, slug: str, report: ReportPhase) -> BandwidthProbe:
-    """Measures in this very process, which must not have imported numpy yet; returns the finished row.
+    """Measures in the current process, which must not have imported numpy yet; returns the finished row.
 
     Raises Conflict for another machine, one that is in use, and too little memory.
     """
@@ -59,7 +59,7 @@ def _perform(database: Database, slug: str, report: ReportPhase) -> BandwidthPro
         result = measure_bandwidth(machine.llc_bytes or _llc_bytes(), report_phase)
     except BaseException as error:
         with database.write() as session:
-            sentence = error.message if isinstance(error, RoofmarkError) else _("The measurement was broken off.")
+            sentence = error.message if isinstance(error, RoofmarkError) else _("The measurement was interrupted.")
             bandwidth.fail(session, row_id, sentence)
         raise
     with database.write() as session:
@@ -69,7 +69,7 @@ def _perform(database: Database, slug: str, report: ReportPhase) -> BandwidthPro
 
 
 def latest_probe(database: Database, settings: Settings, machine: Machine) -> BandwidthProbe | None:
-    """The newest measurement, in whatever state; one whose process has died is marked as failed first."""
+    """Returns the newest measurement, in whatever state; one whose process has died is marked as failed first."""
     with database.read() as session:
         row = bandwidth.latest_probe(session, machine)
     if row is None or row.status != "running" or now() - row.started_at < START_TIMEOUT:
@@ -78,7 +78,7 @@ def latest_probe(database: Database, settings: Settings, machine: Machine) -> Ba
         return row
     assert row.id is not None
     with database.write() as session:
-        bandwidth.fail(session, row.id, _("The process that measured ended before it was done."))
+        bandwidth.fail(session, row.id, _("The measuring process ended before it had finished."))
         return bandwidth.latest_probe(session, machine)
 
 

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ from app.ceiling import ggml_geometry
 from app.ceiling.geometry import Geometry, Source
 from app.ceiling.named_totals import with_totals_checked
 from app.ceiling.sources import from_document
-from app.core.config_settings import format_setting, setting_title
+from app.core.config_settings import format_setting, ordered_setting_keys, setting_title
 from app.core.configuration import Snapshot
 from app.core.errors import BadInput, ServerError, ServerErrorKind
-from app.core.i18n import _
+from app.core.i18n import _, joined
 from app.db import configs, runs, servers
 from app.db.configs import split_models
 from app.db.tables import FULL_GEOMETRY, Server
@@ -25,14 +26,14 @@ from app.engines.base import STATED_ENGINE, Engine, ModelInfo, ServerInfo
 from app.engines.http import ServerClient, is_loopback
 from app.measure.active_run import ActiveRun
 from app.measure.server_log import settings_from_log
-from app.suites import Suite
+from app.suites import Suite, estimate_tokens
 
 log = logging.getLogger(__name__)
 
 OVERRIDES = ("quantization", "engine_version")
-"""Settings that a person may state where the server does not report them; they are no settings of their own."""
+"""Settings that a person may state when the server does not report them; they do not count as a person's own
+settings."""
 
-DEFAULT_CONTEXT_TOKENS = 4096
 CONTEXT_STEP_TOKENS = 2048
 # a prompt's size is estimated, and a chat template comes on top
 _CONTEXT_MARGIN = 1.25
@@ -41,7 +42,7 @@ _CONTEXT_MARGIN = 1.25
 
 
 def choose_model(info: ServerInfo, name: str | None) -> ModelInfo | None:
-    """The model to measure; None when the server lists none and none was named. Raises ServerError."""
+    """Returns the model to measure; None when the server lists none and none was named. Raises ServerError."""
     if not info.models:
         return ModelInfo(id=name, name=name) if name else None
     model = info.model(name)
@@ -56,15 +57,15 @@ def choose_model(info: ServerInfo, name: str | None) -> ModelInfo | None:
         )
     if model is None:
         raise ServerError(
-            _("The server has no model {wanted!r}. It offers: {offered}.", wanted=name, offered=offered),
+            _("The server has no model {model!r}. It offers: {offered}.", model=name, offered=offered),
             ServerErrorKind.UNKNOWN_MODEL,
         )
     if name not in (None, model.id) and len(candidates := info.namesakes(name)) > 1:
         raise ServerError(
             _(
-                "{wanted!r} may be any of these models: {alike}. Give the whole id of one.",
-                wanted=name,
-                alike=", ".join(candidate.id for candidate in candidates),
+                "{model!r} matches several models: {models}. Enter the full id of one.",
+                model=name,
+                models=", ".join(candidate.id for candidate in candidates),
             ),
             ServerErrorKind.UNKNOWN_MODEL,
         )
@@ -72,7 +73,7 @@ def choose_model(info: ServerInfo, name: str | None) -> ModelInfo | None:
 
 
 def namesakes(info: ServerInfo, model: ModelInfo | None) -> list[str]:
-    """The ids of other models of the server that have the same name and quantization on a page."""
+    """Returns the ids of other models of the server that are shown with the same name and quantization."""
     if model is None:
         return []
     shown = (model.name, model.quantization)
@@ -83,30 +84,35 @@ def namesakes(info: ServerInfo, model: ModelInfo | None) -> list[str]:
     ]
 
 
-def with_requested_context(
-    info: ServerInfo, engine: Engine, model: ModelInfo | None, stated: object, suite: Suite
-) -> ServerInfo:
-    """`info` with the context that requests will ask for, where they do: what a person stated, else enough for the
-    suite.
+def requested_context(
+    engine: Engine, model: ModelInfo | None, stated: object, suite: Suite, document: Mapping[str, Any] | None
+) -> int | None:
+    """The context that requests will ask for: what a person stated, else enough for the suite where the model gets less
+    by itself; None where they ask for none.
 
-    What the server has loaded stays when it is enough: another context would load the model anew.
+    What happens to be loaded decides nothing: the same run always measures the same context.
     """
     if not engine.context_per_request:
-        return info
-    loaded = context_tokens(info, model) or 0
+        return None
+    document = document or {}
+    system = estimate_tokens(engine.own_system(document) or "")
     needed = max(
-        round(_CONTEXT_MARGIN * case.estimated_prompt_tokens) + case.point.output_tokens for case in suite.cases
+        round(_CONTEXT_MARGIN * (case.estimated_prompt_tokens + system)) + case.point.output_tokens
+        for case in suite.cases
     )
-    requested = max(DEFAULT_CONTEXT_TOKENS, loaded, -(-needed // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS)
     if isinstance(stated, int) and stated > 0:
         requested = stated
+    elif engine.gives_context(document, needed):
+        return None
+    else:
+        requested = -(-needed // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS
     if model is not None and model.max_context_tokens is not None:
         requested = min(requested, model.max_context_tokens)
-    return replace(info, context_tokens=requested)
+    return requested
 
 
 def context_tokens(info: ServerInfo, model: ModelInfo | None) -> int | None:
-    """The context that one request may use; None when the server does not report it."""
+    """Returns the context that one request may use, in tokens; None when the server does not report it."""
     return info.context_tokens or (model.context_tokens if model else None)
 
 
@@ -114,7 +120,7 @@ def context_tokens(info: ServerInfo, model: ModelInfo | None) -> int | None:
 
 
 def server_info_json(info: ServerInfo) -> dict[str, Any]:
-    """`info` as stored in `Server.facts`; capabilities and address have columns of their own."""
+    """Returns `info` as stored in `Server.facts`; capabilities and address have columns of their own."""
     document = asdict(info)
     for column in ("capabilities", "base_url"):
         document.pop(column)
@@ -127,7 +133,8 @@ def build_snapshot(server: Server, info: ServerInfo, model: ModelInfo | None) ->
     Behind a gateway it is one of the engine that runs the model, with the gateway among its settings.
     """
     engine, engine_version = info.engine, info.engine_version
-    stated = {key: value for key, value in server.settings.items() if key not in OVERRIDES}
+    all_stated = servers.stated_settings(server, model.id if model else None)
+    stated = {key: value for key, value in all_stated.items() if key not in OVERRIDES}
     reported: dict[str, Any] = dict(info.settings)
     if model is not None:
         reported |= {
@@ -145,10 +152,10 @@ def build_snapshot(server: Server, info: ServerInfo, model: ModelInfo | None) ->
     reported = {key: value for key, value in reported.items() if value is not None}
     if (context := context_tokens(info, model)) is not None:
         reported["context"] = context
-    quantization = (model.quantization if model else None) or server.settings.get("quantization")
+    quantization = (model.quantization if model else None) or all_stated.get("quantization")
     return Snapshot(
         engine=engine,
-        engine_version=engine_version or server.settings.get("engine_version"),
+        engine_version=engine_version or all_stated.get("engine_version"),
         model=model.name if model else "unnamed model",
         quantization=str(quantization) if quantization else None,
         settings=dict(sorted({**stated, **reported}.items())),
@@ -156,27 +163,36 @@ def build_snapshot(server: Server, info: ServerInfo, model: ModelInfo | None) ->
     )
 
 
-def contradictions(server: Server, snapshot: Snapshot) -> list[str]:
+def contradictions(stated: Mapping[str, Any], snapshot: Snapshot) -> list[str]:
     """One sentence for each setting that a person stated and the server reports otherwise: then its value counts."""
     return [
         _(
-            "{title} is {told} as the server says, not {said} as it was stated.",
+            "{title}: the server reports {reported}, not the stated {stated}.",
             title=setting_title(key),
             told=format_setting(snapshot.settings[key], key),
-            said=format_setting(stated, key),
+            said=format_setting(value, key),
         )
-        for key, stated in server.settings.items()
-        if key in snapshot.settings and snapshot.settings[key] != stated
+        for key, value in stated.items()
+        if key in snapshot.settings and snapshot.settings[key] != value
     ]
+
+
+def stated_words(stated: Mapping[str, Any], model: ModelInfo | None) -> str | None:
+    """One sentence with what a person once stated and every run of the model is measured with; None for nothing."""
+    words = [f"{setting_title(key)} {format_setting(stated[key], key)}" for key in ordered_setting_keys(stated)]
+    if not words:
+        return None
+    name = model.id if model is not None else _("this server")
+    return _("Stated for {model} and remembered: {settings}.", model=name, settings=joined(*words, by=", "))
 
 
 def model_geometry(
     server: Server, model: ModelInfo | None, document: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """What is known of the model's shape, as stored in `Model.geometry`, and warnings.
+    """Returns what is known of the model's shape, as stored in `Model.geometry`, and warnings.
 
     The server reports parameters and size; its `document` about the model (Engine.model_document), or the model's file
-    on this machine, has all of it.
+    on this machine, has everything.
     """
     if model is None:
         return {}, []
@@ -190,7 +206,7 @@ def model_geometry(
         else:
             return record, []
     except BadInput as error:
-        what = _("What the server says of its model") if document is not None else _("The model's file")
+        what = _("The server's description of its model") if document is not None else _("The model's file")
         return record, [_("{what} could not be understood, so there is no ceiling: {error}", what=what, error=error)]
     geometry = with_totals_checked(geometry, [model.name])
     warnings = [] if geometry.weights else [_("There is no ceiling: {why}.", why=geometry.assumptions[0])]
@@ -198,7 +214,8 @@ def model_geometry(
 
 
 def _is_readable(path: str) -> bool:
-    """A server in a container, or behind a tunnel, names a path that is not of this machine."""
+    """Whether the model's file can be read here: a server in a container, or behind a tunnel, reports a path of another
+    machine."""
     try:
         return Path(path).is_file() and os.access(path, os.R_OK)
     except (OSError, ValueError):  # not of this machine
@@ -220,18 +237,20 @@ class ConfigFreezer:
         model: ModelInfo | None,
         document: Mapping[str, Any] | None,
     ) -> None:
-        """`document` is what the server says of the model (Engine.model_document)."""
+        """`document` is the server's description of the model (Engine.model_document)."""
         self._active, self._engine, self._client = active, engine, client
         self._info, self._model, self._document = info, model, document
         self._is_frozen = False
 
     @property
     def is_model_loaded(self) -> bool:
-        """False where the first request has yet to load the model: only then the server reports all of it."""
-        return self._model is None or self._model.is_loaded is not False
+        """False where the first request has yet to load the model, or may load it anew: only then the server reports
+        all of it."""
+        is_placed_anew = self._engine.context_per_request and self._model is not None
+        return not is_placed_anew and (self._model is None or self._model.is_loaded is not False)
 
     def freeze(self) -> None:
-        """Stores the configuration by what is known, unless that was done."""
+        """Stores the configuration from what is known, unless that was done."""
         if self._is_frozen:
             return
         self._is_frozen = True
@@ -260,21 +279,30 @@ class ConfigFreezer:
             self.freeze()
 
     def warnings(self) -> list[str]:
-        """What a person must know of the configuration before the run."""
+        """Returns what a person must know of the configuration before the run."""
         snapshot, _record, doubts = self._current()
         elsewhere = []
         if self._model is not None and self._model.runs_on is not None:
             elsewhere.append(
                 _(
-                    "{model} runs at {host}, not on this machine: the result says nothing of the machine's hardware.",
+                    "{model} runs at {host}, not on this machine: the result says nothing about the machine's "
+                    "hardware.",
                     model=self._model.id,
                     host=self._model.runs_on,
                 )
             )
-        return [*elsewhere, *self._info.notes, *contradictions(self._active.server, snapshot), *doubts]
+        notes = [*self._info.notes, *(self._model.notes if self._model else ())]
+        return [*elsewhere, *notes, *contradictions(self._stated(), snapshot), *doubts]
+
+    def stated_words(self) -> str | None:
+        """What of the configuration is remembered, in one sentence; None for nothing."""
+        return stated_words(self._stated(), self._model)
+
+    def _stated(self) -> Mapping[str, Any]:
+        return servers.stated_settings(self._active.server, self._model.id if self._model else None)
 
     def wrong_model_warning(self) -> str | None:
-        """One sentence when the server answered with another of its models than the one that was asked for."""
+        """Returns one sentence when the server answered with another of its models than the one requested."""
         if self._model is None:
             return None
         foreign_ids = {model.id for model in self._info.models if model.id != self._model.id}
@@ -289,13 +317,13 @@ class ConfigFreezer:
         )
 
     def _current(self) -> tuple[Snapshot, dict[str, Any], list[str]]:
-        """Snapshot, geometry record and doubts about it. What the server reports outranks its log, and both what a
-        person stated."""
+        """Returns the snapshot, the geometry record and remarks on it. What the server reports outranks its log, and
+        both outrank what a person stated."""
         server = self._active.server
         record, doubts = model_geometry(server, self._model, self._document)
         geometry = Geometry.from_json(record[FULL_GEOMETRY]) if FULL_GEOMETRY in record else None
         engine = self._engine.answering(self._client)
-        logged = settings_from_log(server.log_path, engine, self._model, server.settings, geometry)
+        logged = settings_from_log(server.log_path, engine, self._model, self._stated(), geometry)
         info = replace(self._info, settings={**logged, **self._info.settings})
         return build_snapshot(server, info, self._model), record, doubts
 
@@ -305,11 +333,15 @@ class ConfigFreezer:
         try:
             is_believed = STATED_ENGINE in self._active.server.capabilities
             info = engines.probe(self._client, self._engine.key, is_believed=is_believed)
-        except ServerError:  # it has broken down since, which its run says
+        except ServerError:  # it has failed since, which the run reports
             return
         model = info.model(self._model.id)
         if model is None or model.id != self._model.id:
             return
-        self._info, self._model = info, replace(model, runs_on=self._model.runs_on)
+        with suppress(ServerError):  # the list of models then says all that is known of it
+            model = self._engine.loaded_model(self._client, model)
+        self._info, asked = info, self._info.context_tokens
+        context = model.context_tokens or (asked if self._engine.context_per_request else None)
+        self._model = replace(model, runs_on=self._model.runs_on, context_tokens=context)
         self._client.backend = model.engine
         self._active.write(lambda session: servers.remember(session, server_id, facts=server_info_json(info)))

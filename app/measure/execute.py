@@ -1,9 +1,9 @@
-"""One run from its queue to its result. The same code serves a worker process and a terminal."""
+"""One run from the queue to its result. A worker process and a terminal use the same code."""
 
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,13 +25,13 @@ from app.engines.http import ServerClient
 from app.hardware.foreign_load import CpuMeter
 from app.hardware.sensor_process import SensorProcess
 from app.measure import run_checks, workers
-from app.measure.active_run import ActiveRun, Listener
+from app.measure.active_run import ActiveRun, Listener, RunProgress
 from app.measure.config_snapshot import (
     ConfigFreezer,
     choose_model,
     context_tokens,
+    requested_context,
     server_info_json,
-    with_requested_context,
 )
 from app.measure.interference import BusyCheck, read_counters
 from app.measure.job import Job, Prepared, prepare, step_label
@@ -46,10 +46,10 @@ log = logging.getLogger(__name__)
 
 
 def execute_run(database: Database, settings: Settings, public_id: str, listen: Listener, stop: Stop) -> str | None:
-    """Claims a queued run and measures it; returns the state it ended in, or None when it was not to be had.
+    """Claims a queued run and measures it; returns the state it ended in, or None when it could not be claimed.
 
-    The caller holds the run's worker lock. Never raises for anything that a server or a person did: the run's
-    `error` says it in one sentence. Raises StorageError when the database itself fails.
+    The caller holds the run's worker lock. It never raises for anything that a server or a person did: the run's
+    `error` states it in one sentence. Raises StorageError when the database itself fails.
     """
     with database.write() as session:
         run = runs.run(session, public_id)
@@ -66,7 +66,7 @@ def execute_run(database: Database, settings: Settings, public_id: str, listen: 
 def _run_to_end(
     database: Database, settings: Settings, public_id: str, listen: Listener, stop: Stop
 ) -> tuple[str, str | None]:
-    """The state a run ends in, and why."""
+    """Returns the state that a run ends in, and why."""
     try:
         with database.read() as session:
             run = runs.run(session, public_id)
@@ -110,7 +110,7 @@ def _measure(active: ActiveRun) -> str | None:
             is_complete = True
         finally:
             freezer.freeze()
-            # of a round that was broken off the server has counted what nobody here has seen
+            # the server has counted a cancelled round whose answers were not read
             after = read_counters(engine, client) if is_complete else None
             notes = () if active.stop.requested else _notes_after_run(job)
             metrics = [*_counter_metrics(active, engine, model, before, after), *load_metrics(active.load_readings)]
@@ -121,7 +121,8 @@ def _measure(active: ActiveRun) -> str | None:
 def _plan(
     active: ActiveRun, engine: Engine, client: ServerClient, limits: WaitLimits
 ) -> tuple[Job, ModelInfo | None, ConfigFreezer]:
-    """What to measure, of which model, as the server reports it now: it may run another model than at the last run."""
+    """Returns what to measure, and of which model, as the server reports it now: it may run another model than at the
+    last run."""
     info, capabilities = _probe_server(active, client)
     model = choose_model(info, active.run.plan.get("model"))
     document = _model_document(engine, client, model)
@@ -131,21 +132,46 @@ def _plan(
         client.backend = model.engine
         if model.is_loaded is not None:
             client.model = model.id
-    info = with_requested_context(info, engine, model, active.server.settings.get("context"), active.suite)
+    _remember_settings(active, model.id if model is not None and len(info.models) > 1 else None)
+    fitting, requested = context_tokens(info, model), None
+    if engine.context_per_request:
+        stated = servers.stated_settings(active.server, model.id if model else None).get("context")
+        requested = requested_context(engine, model, stated, active.suite, document)
+        info = replace(info, context_tokens=requested)
+        fitting = requested or (model.max_context_tokens if model else None)
+        if model is not None:  # where it is now says nothing of where its request will find it
+            model = replace(model, context_tokens=None, settings={}, notes=())
     job = Job(
         engine=engine,
         client=client,
         suite=active.suite,
         model_id=model.id if model else None,
-        context_tokens=context_tokens(info, model),
+        context_tokens=fitting,
+        requested_context=requested,
+        own_system=engine.own_system(document or {}),
         capabilities=capabilities,
         limits=limits,
     )
     return job, model, ConfigFreezer(active, engine, client, info, model, document)
 
 
+def _remember_settings(active: ActiveRun, model_id: str | None) -> None:
+    """Keeps what a person stated with this run: of its model, where the server has several."""
+    settings = active.run.plan.get("settings")
+    if not settings:
+        return
+
+    def store(session: Session) -> Server | None:
+        servers.remember(session, active.run.server_id, settings=settings, model_id=model_id)
+        return session.get(Server, active.run.server_id)
+
+    row = active.write(store)
+    if row is not None:
+        active.server = row
+
+
 def _probe_server(active: ActiveRun, client: ServerClient) -> tuple[ServerInfo, Mapping[str, Any]]:
-    """What the server reports of itself, and all that is known of what it accepts."""
+    """Returns what the server reports, and all that is known of what it accepts."""
     is_believed = STATED_ENGINE in active.server.capabilities
     info = engines.probe(client, active.server.engine, is_believed=is_believed)
     server_id = active.run.server_id
@@ -156,7 +182,7 @@ def _probe_server(active: ActiveRun, client: ServerClient) -> tuple[ServerInfo, 
 
 
 def _model_document(engine: Engine, client: ServerClient, model: ModelInfo | None) -> Mapping[str, Any] | None:
-    """What the server says of the model's shape. Without it there may be no ceiling, but there is a run."""
+    """Returns the server's description of the model. Without it there may be no ceiling, but there is a run."""
     try:
         return engine.model_document(client, model.id) if model else None
     except ServerError:  # the run goes on with what the request tells
@@ -172,8 +198,11 @@ def _port(base_url: str) -> int:
 def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, *, is_elsewhere: bool) -> None:
     """Stores what is known before the first request. `is_elsewhere`: another machine runs the model for the server."""
     load_share = active.busy_check.measure_before(active.stop) if active.busy_check else None
-    active.run.evidence = run_checks.before(prepared, freezer.warnings(), load_share)
+    stated = freezer.stated_words()
+    active.run.evidence = run_checks.before(prepared, freezer.warnings(), load_share, stated)
     active.planned = active.suite.sample_count(prepared.fitting)
+    if stated is not None:
+        active.listen(RunProgress(stated, 0, active.planned))
     with active.database.write() as session:
         runs.record_progress(
             session,
@@ -210,7 +239,8 @@ def _play(active: ActiveRun, job: Job, prepared: Prepared, freezer: ConfigFreeze
 
 @contextmanager
 def watch_sensors(is_local: bool, settings: Settings) -> Iterator[SensorProcess | None]:
-    """The process that reads this machine's sensors; None where the server is on another machine or sensors are off."""
+    """Returns the process that reads this machine's sensors; None when the server is on another machine or sensors are
+    off."""
     if not settings.sensors or not is_local:
         yield None
         return
@@ -225,7 +255,7 @@ def _conclude(
     notes: Sequence[str],
     server_metrics: Sequence[ServerMetric],
 ) -> None:
-    """Derives the numbers of whatever was measured, and stores what the server's counters and notes say about it."""
+    """Derives the numbers of what was measured, and stores what the server's counters and notes report about it."""
     evidence = {
         **run_checks.after(
             active.run.evidence, active.samples, before, after, notes, server_metrics, active.busy_check
@@ -241,29 +271,34 @@ def _conclude(
 
 
 def _notes_after_run(job: Job) -> Sequence[str]:
-    """What the server says of itself now that it has worked: some load the model only then, and wherever it fits."""
+    """Returns what the server reports of itself after it has worked: some load the model only then, and wherever it
+    fits."""
     try:
         info = job.engine.detect(job.client)
-    except ServerError:  # it has broken down since, which its run says
+    except ServerError:  # it has failed since, which the run reports
         return ()
     if info is None:
         return ()
-    model, requested = info.model(job.model_id), job.context_tokens
-    loaded = model.context_tokens if model is not None and job.engine.context_per_request else None
+    model, requested = info.model(job.model_id), job.requested_context
+    if model is not None:
+        with suppress(ServerError):  # the list of models then says all that is known of it
+            model = job.engine.loaded_model(job.client, model)
+    notes = (*info.notes, *(model.notes if model is not None else ()))
+    loaded = model.context_tokens if model is not None else None
     if loaded is None or requested is None or loaded >= requested:
-        return info.notes
+        return notes
     sentence = _(
-        "The server loaded the model with a context of {loaded:,} tokens, not with the {asked:,} asked for.",
+        "The server loaded the model with a context of {loaded:,} tokens instead of the requested {requested:,}.",
         loaded=loaded,
-        asked=requested,
+        requested=requested,
     )
-    return (*info.notes, sentence)
+    return (*notes, sentence)
 
 
 def _counter_metrics(
     active: ActiveRun, engine: Engine, model: ModelInfo | None, before: Counters | None, after: Counters | None
 ) -> Sequence[ServerMetric]:
-    """What the server's own counters say of the whole run; empty where they restarted."""
+    """Returns what the server's own counters report for the whole run; empty when they restarted."""
     if before is None or after is None or after.was_reset(before):
         return ()
     answered = sum(sample.trace.status is Status.OK for sample in active.samples)

@@ -1,9 +1,9 @@
-"""What disturbs a run: other clients of the server, other programs on its machine, and a machine that was suspended.
+"""Detects what disturbs a run: other clients of the server, other programs on its machine, and a suspended machine.
 
-Other clients are seen in the server's own counters. Other programs are looked for before a run and, while nothing is
-timed, during it. Between two rounds the server rests: what the processors do then is somebody else's work. While a
-round is played, it is what neither the server's processes nor Roofmark's take; since work of the server may be hidden
-from us (in a container, behind a proxy), only a difference between rounds of one workload counts.
+Other clients show in the server's own counters. Other programs are looked for before a run and, while nothing is timed,
+during it. Between two rounds the server rests: whatever the processors do then is other work. While a round is played,
+it is what neither the server's processes nor Roofmark's take; since work of the server may be hidden (in a container,
+behind a proxy), only a difference between rounds of one workload counts.
 """
 
 import time
@@ -24,14 +24,15 @@ from app.suites import Case
 # --- other clients of the server -------------------------------------------------------------------------------------
 
 MISCOUNT_TOKENS = 4
-"""Per request: what a server may count beside its usage, such as a start token. No stranger's prompt is as short."""
+"""The tokens per request that a server may count in addition to its usage, such as a start token. No other client's
+prompt is as short."""
 GRACE_S = 0.1
-"""For which a server may still be at work on what it has just answered."""
+"""How long a server may still work on what it has just answered."""
 BUSY_CHECKS = 3
 
 
 def read_counters(engine: Engine, client: ServerClient) -> Counters | None:
-    """The server's counters; None where it has none, or has just broken down."""
+    """Returns the server's counters; None when it has none, or has just failed."""
     try:
         return engine.counters(client)
     except ServerError:  # its run fails by itself
@@ -39,9 +40,10 @@ def read_counters(engine: Engine, client: ServerClient) -> Counters | None:
 
 
 def foreign_work(traces: Sequence[Trace], before: Counters | None, after: Counters | None) -> str | None:
-    """The work that the server did beyond that of `traces`: `3 requests`, `612 prompt tokens` or `200 output tokens`.
+    """Returns the work that the server did beyond that of `traces`: `3 requests`, `612 prompt tokens` or `200 output
+    tokens`.
 
-    Empty for none, None where that cannot be known.
+    Empty for none, None when it is unknown.
     """
     if before is None or after is None or any(trace.status is not Status.OK for trace in traces):
         return None
@@ -61,7 +63,7 @@ def foreign_work(traces: Sequence[Trace], before: Counters | None, after: Counte
 
 
 def _excess_prompt_tokens(traces: Sequence[Trace], before: Counters, after: Counters) -> tuple[int, str] | None:
-    """Fresh ones, and cached ones where the server counts those too."""
+    """Returns the excess of fresh prompt tokens, with cached ones when the server counts those too."""
     tokens = [trace.prompt_tokens for trace in traces]
     start, end = before.prompt_tokens, after.prompt_tokens
     if before.cached_prompt_tokens is None or after.cached_prompt_tokens is None:
@@ -80,7 +82,7 @@ def _excess_output_tokens(traces: Sequence[Trace], before: Counters, after: Coun
 
 
 def _excess(tokens: Sequence[int | None], start: float | None, end: float | None, kind: str) -> tuple[int, str] | None:
-    """What the counter rose by beyond `tokens`; None where either is unknown, or the counter rose by less than those:
+    """Returns by how much the counter rose beyond `tokens`; None when either is unknown, or the counter rose by less:
     then the server counts something else."""
     if start is None or end is None or None in tokens:
         return None
@@ -89,7 +91,7 @@ def _excess(tokens: Sequence[int | None], start: float | None, end: float | None
 
 
 def is_still_busy(engine: Engine, client: ServerClient) -> bool:
-    """Whether the server goes on working after it has answered us: then it works for somebody else."""
+    """Whether the server goes on working after its answer: then it works for another client."""
     for check in range(BUSY_CHECKS):
         try:
             if not engine.health(client).busy:
@@ -105,29 +107,29 @@ def is_still_busy(engine: Engine, client: ServerClient) -> bool:
 
 PAUSE_SAMPLE_S = 0.2
 SECOND_SAMPLE_S = 0.5
-"""A load that is high for a moment only is no disturbance."""
+"""The pause before a second reading: a load that is high for a moment only is no disturbance."""
 MIN_ROUND_S = 0.5
-"""Of a shorter round, processor times are too coarse."""
+"""The shortest round whose processor times are precise enough."""
 DISTURBING_RISE = 0.2
-"""As a share of all processors: so much more than at the calmest moment of the run is a disturbance."""
+"""A share of all processors: a rise of more than this over the calmest moment of the run is a disturbance."""
 
 WorkloadKey = tuple[str, bool]
-"""The key of a point, and whether its prompt is meant to be in the cache."""
+"""The key of a point, and whether its prompt should be in the cache."""
 
 
 class BusyCheck:
-    """What one run sees of other programs."""
+    """Measures the load of other programs during one run."""
 
     def __init__(self, meter: CpuMeter) -> None:
         self.meter = meter
         self.before: ForeignLoad | None = None
         self.pauses: list[ForeignLoad] = []
-        """Between rounds, before the first one and after the last one."""
+        """The load between rounds, before the first one and after the last one."""
         self.rounds: dict[WorkloadKey, list[float]] = defaultdict(list)
         self._round_start: tuple[CpuTimes, float] | None = None
 
     def measure_before(self, stop: Stop) -> float | None:
-        """The share of the processors that other programs take before the run; None where that cannot be known."""
+        """Returns the share of the processors that other programs take before the run; None when it is unknown."""
         self.before = self._measure_pause(stop)
         return self.before.share if self.before else None
 
@@ -153,7 +155,7 @@ class BusyCheck:
         self._round_start = self.meter.read(), time.monotonic()
 
     def end_round(self, case: Case, *, is_warmup: bool) -> None:
-        """Keeps the load of this round, unless it was a warm-up: that may load a model, unlike the rounds after it."""
+        """Stores the load of this round, unless it was a warm-up, which may load a model, unlike later rounds."""
         assert self._round_start is not None
         before, started_s = self._round_start
         self._round_start = None
@@ -167,10 +169,11 @@ class BusyCheck:
 def disturbance(
     before: ForeignLoad | None, pauses: Sequence[ForeignLoad], rounds: Mapping[WorkloadKey, Sequence[float]]
 ) -> float | None:
-    """The highest share of the processors that other programs took in a run that they disturbed; None if they did not.
+    """Returns the highest share of the processors that other programs took in a run that they disturbed; None when they
+    did not.
 
-    A pause counts when other programs are busy in it, or clearly busier than in the calmest one: a server whose
-    processes are not known may spin while it rests, so of it only the latter counts.
+    A pause counts when other programs are busy in it, or clearly busier than in the calmest pause. When the server's
+    processes are unknown, only the latter counts, since the server may spin while it rests.
 
     >>> calm, busy = ForeignLoad(0.03, True), ForeignLoad(0.48, True)
     >>> disturbance(calm, [calm, busy], {}), disturbance(calm, [calm, calm], {})
@@ -191,7 +194,8 @@ def disturbance(
 
 
 def suspended_seconds() -> float:
-    """Seconds that this machine was suspended since it started; always 0 where the system has no such clock."""
+    """Returns the seconds that this machine was suspended since it started; always 0 when the system has no such
+    clock."""
     boottime = getattr(time, "CLOCK_BOOTTIME", None)  # counts them, unlike CLOCK_MONOTONIC
     if boottime is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""What a run measures: a suite, an engine and a server; which cases fit; and the samples that come of it."""
+"""What a run measures: a suite, an engine and a server; the cases that fit; and their samples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +25,11 @@ class Job:
     suite: Suite
     model_id: str | None
     context_tokens: int | None
+    """What prompt and output must fit into; None where that is unknown."""
+    requested_context: int | None = None
+    """The context that each request asks for; None where none does."""
+    own_system: str | None = ""
+    """The model's own system prompt (`Engine.own_system`)."""
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     limits: WaitLimits = field(default_factory=WaitLimits)
     log: ServerLog | None = None
@@ -35,14 +40,15 @@ class Job:
     def request(
         self, case: Case, nonce: str | None = None, expected_prompt_tokens: int | None = None
     ) -> CompletionRequest:
-        """The request for one sample of `case`."""
+        """Returns the request for one sample of `case`."""
         return CompletionRequest(
             prompt=case.prompt,
             output_tokens=case.point.output_tokens,
             model=self.model_id,
             nonce=nonce,
             reuse_cache=case.reuses_cache,
-            context_tokens=self.context_tokens,
+            context_tokens=self.requested_context,
+            own_system=self.own_system,
             expected_prompt_tokens=expected_prompt_tokens,
             capabilities=self.capabilities,
         )
@@ -50,7 +56,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The cases that fit, each with its prompt tokens as the server counts them, and those that had to be left out."""
+    """The cases that fit, each with its prompt tokens as the server counts them, and those that were left out."""
 
     cases: tuple[tuple[Case, int | None], ...]
     left_out: tuple[tuple[Case, str], ...]
@@ -90,9 +96,9 @@ def prepare(job: Job) -> Prepared:
 
 
 def exceeds_context(case: Case, prompt_tokens: int | None, context_tokens: int | None) -> str | None:
-    """One sentence when prompt and output do not fit; None when they do, or when the context is unknown.
+    """Returns one sentence when prompt and output do not fit; None when they do, or when the context is unknown.
 
-    `prompt_tokens` is what the server counts; without it, the length of the prompt is estimated.
+    `prompt_tokens` is the server's count; without it, the length of the prompt is used for an estimate.
     """
     prompt = prompt_tokens if prompt_tokens is not None else case.estimated_prompt_tokens
     if context_tokens is None or prompt + case.point.output_tokens <= context_tokens:
@@ -110,18 +116,19 @@ def exceeds_context(case: Case, prompt_tokens: int | None, context_tokens: int |
 
 
 def step_label(suite: Suite, cases: Sequence[Case], samples_done: int) -> str:
-    """Which sample comes after the first `samples_done`: `sample 2 of 5, point 1 of 3`; empty when all are done."""
+    """Names the sample after the first `samples_done`: `sample 2 of 5, point 1 of 3`; empty when all are done."""
     for index, case in enumerate(cases):
-        streams = case.point.concurrency
-        if samples_done < suite.rounds * streams:
+        streams, warmups = case.point.concurrency, suite.warmups_of(case)
+        rounds = warmups + suite.repetitions
+        if samples_done < rounds * streams:
             rounds_done = samples_done // streams
             sample = (
-                _("warm-up {n:,} of {all:,}", n=rounds_done + 1, all=suite.warmups)
-                if rounds_done < suite.warmups
-                else _("sample {n:,} of {all:,}", n=rounds_done - suite.warmups + 1, all=suite.repetitions)
+                _("warm-up {n:,} of {all:,}", n=rounds_done + 1, all=warmups)
+                if rounds_done < warmups
+                else _("sample {n:,} of {all:,}", n=rounds_done - warmups + 1, all=suite.repetitions)
             )
             point = _("point {n:,} of {all:,}", n=index + 1, all=len(cases)) if len(cases) > 1 else ""
             concurrency = _("{n:,} streams at once", n=streams) if streams > 1 else ""
             return joined(sample, point, concurrency, by=", ")
-        samples_done -= suite.rounds * streams
+        samples_done -= rounds * streams
     return ""

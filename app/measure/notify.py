@@ -1,7 +1,7 @@
-"""Notifications that a run ended badly, through Apprise and whatever services a person named.
+"""Notifications about runs that ended badly, sent through Apprise to the services in the settings.
 
-They fail no run: what went wrong is in the log and in the run's evidence. Addresses hold passwords, so no message has
-more of them than the names of their services.
+A notification that fails does not fail the run: the error is in the log and in the run's evidence. Addresses contain
+passwords, so messages only have the names of their services.
 """
 
 import logging
@@ -44,7 +44,7 @@ def notify_run_ended(database: Database, settings: Settings, public_id: str) -> 
             log.warning("run %s: %s", public_id, problem)
             with database.write() as session:
                 runs.add_warning(session, public_id, problem)
-    except Exception:  # a run does not fail because nobody was told
+    except Exception:  # a failed notification fails no run
         log.exception("run %s: nobody could be notified", public_id)
 
 
@@ -60,7 +60,7 @@ def _message(result: RunResult) -> Message | None:
 
 
 def _worse_than_baseline(standing: Standing | None) -> str:
-    """Which metrics are worse and by how much; empty where none is."""
+    """Returns which metrics are worse and by how much; empty when none is."""
     if standing is None or standing.verdict not in (Verdict.WORSE, Verdict.MIXED):
         return ""
     worse = [
@@ -73,7 +73,7 @@ def _worse_than_baseline(standing: Standing | None) -> str:
 
 
 def send(settings: Settings, message: Message) -> str:
-    """Sends a message to every service; returns in one sentence what went wrong, empty when nothing did."""
+    """Sends a message to every service; returns what went wrong in one sentence, empty when nothing did."""
     try:
         targets = services(settings)
     except BadInput as error:
@@ -86,12 +86,11 @@ def send(settings: Settings, message: Message) -> str:
 
 
 def services(settings: Settings) -> "Sequence[NotifyBase]":
-    """The services that the settings name. Raises BadInput for an address that names none, and without the extra
-    `notify`."""
+    """Returns the services in the settings. Raises BadInput for an invalid address, and without the extra `notify`."""
     if settings.notify_urls is None:
         return []
     try:
-        from apprise import Apprise  # large, and hardly ever needed
+        from apprise import Apprise  # of an extra
     except ImportError as error:
         raise BadInput("Notifications need the extra: pip install 'roofmark[notify]'.") from error
     for name in ("apprise", "urllib3"):  # both write addresses into the log
@@ -103,5 +102,5 @@ def services(settings: Settings) -> "Sequence[NotifyBase]":
 
 
 def service_name(service: "NotifyBase") -> str:
-    """The name of a service, such as Telegram; never its address."""
+    """Returns the name of a service, such as Telegram; never its address."""
     return str(service.service_name)

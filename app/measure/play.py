@@ -1,4 +1,5 @@
-"""Playing a suite: warm-ups and repetitions of every point, each round as many requests at once as its point asks for.
+"""Plays a suite: warm-ups and repetitions of every point, each round with as many simultaneous requests as its point
+needs.
 
 Each request of a round has its own connection and its own thread.
 """
@@ -37,11 +38,11 @@ THREAD_SWITCH_S = 0.0005
 
 @dataclass(frozen=True)
 class _Round:
-    """One playing of one point."""
+    """One round: one repetition of one point."""
 
     case: Case
     prompt_tokens: int | None
-    """As the server's tokenizer counts them."""
+    """The number of prompt tokens by the server's tokenizer."""
     first_ordinal: int
     index: int
     is_warmup: bool
@@ -51,19 +52,20 @@ class _Round:
 def run_suite(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | TimedSample]:
     """Plays warm-ups, then repetitions, point by point. Ends early after a round in which a sample failed.
 
-    A generator, so that its caller stores each sample the moment it was taken. Raises ServerError when going on is
-    pointless, Cancelled when `stop` says so and all that was taken has been handed out.
+    This is a generator, so that its caller stores each sample as soon as it was taken. Raises ServerError when going on
+    is pointless, Cancelled when `stop` is requested and all samples have been yielded.
     """
     ordinal, limits = 0, job.limits
     for case, prompt_tokens in prepared.cases:
-        for index in range(job.suite.rounds):
+        warmups = job.suite.warmups_of(case)
+        for index in range(warmups + job.suite.repetitions):
             stop.check()
             is_busy = yield from wait_until_idle(job.engine, job.client, limits, stop)
-            if is_busy:  # waited long enough once: the samples say that the server was busy
+            if is_busy:  # it has waited long enough once: the samples are flagged as busy
                 limits = replace(limits, busy_timeout_s=0)
             if job.busy_check is not None:
                 job.busy_check.measure_between(stop)
-            round_ = _Round(case, prompt_tokens, ordinal, index, index < job.suite.warmups, is_busy)
+            round_ = _Round(case, prompt_tokens, ordinal, index, index < warmups, is_busy)
             timed_samples = yield from _play_round(job, round_, stop)
             learned = {
                 key: value for timed in timed_samples for key, value in timed.sample.trace.learned_capabilities.items()
@@ -80,9 +82,10 @@ def run_suite(job: Job, prepared: Prepared, stop: Stop) -> Iterator[Phase | Time
 
 
 def _play_round(job: Job, round_: _Round, stop: Stop) -> Generator[Phase, None, list[TimedSample]]:
-    """Its samples. Some servers say that they are loading only when they are asked to answer: then it waits.
+    """Returns the samples of a round. Some servers report that they are loading only when they are asked to answer:
+    then it waits.
 
-    Before and after, outside of what is timed, the server's counters tell whether it worked for others meanwhile.
+    Before and after, outside of the timed part, the server's counters show whether it worked for other clients.
     """
     first_try_s = time.monotonic()
     while True:
@@ -122,12 +125,12 @@ def _play_round(job: Job, round_: _Round, stop: Stop) -> Generator[Phase, None, 
 
 
 def _overlaps_in_log(trace: Trace) -> bool:
-    """Whether the server's log shows somebody else's request at the same time."""
+    """Whether the server's log shows another client's request at the same time."""
     return trace.server is not None and LOG_OVERLAP in trace.server.raw
 
 
 def _started_before_cancel(traces: Sequence[Trace]) -> Sequence[Trace]:
-    """The answers of which something came before the run was cancelled. Raises Cancelled when there is none."""
+    """Returns the answers that had begun before the run was cancelled. Raises Cancelled when there are none."""
     sentence = _("The run was cancelled in the middle of this answer.")
     started = [
         replace(trace, error=None if trace.status is Status.OK else sentence)
@@ -169,7 +172,7 @@ def _to_samples(round_: _Round, traces: Sequence[Trace], sensors: Mapping[str, A
 
 
 def failure_reason(samples: Sequence[Sample]) -> str | None:
-    """Why a run that reached its end has no result, in one sentence; None when it has one."""
+    """Returns why a run that reached its end has no result, in one sentence; None when it has one."""
     measured = [sample for sample in samples if not sample.is_warmup]
     failed = next((sample for sample in samples if sample.trace.status is Status.FAILED), None)
     if failed is not None:
@@ -196,12 +199,12 @@ class _FailedRequest(NamedTuple):
 def run_concurrent_requests(
     engine: Engine, client: ServerClient, requests: Sequence[CompletionRequest], stop: Stop
 ) -> list[Trace]:
-    """Sends all requests at once; returns the answers in their order, each with the time when it was over.
+    """Sends all requests at once; returns the answers in their order, each with the time when it ended.
 
-    When all have ended, raises what the first of them raised, unless others were answered: then it is one failed
-    request among them. That the server is loading is raised always, since the round is then played again. When stopped
-    in the middle, returns only those of which a part has come, and closes `client` where there were several; raises
-    Cancelled when there is none.
+    When all have ended, raises the error of the first of them, unless others were answered: then it is one failed
+    request among them. A loading server always raises, since the round is then played again. When stopped in the
+    middle, returns only those that had begun, and closes `client` when there were several; raises Cancelled when there
+    are none.
     """
     if len(requests) == 1:
         with stop.interruptible():
@@ -212,7 +215,7 @@ def run_concurrent_requests(
 
         def play(stream: int) -> Trace | _FailedRequest:
             try:
-                with suppress(ServerError):  # its answer says what is wrong, and the other streams' answers are kept
+                with suppress(ServerError):  # its answer holds the error, and the other streams' answers are kept
                     engine.health(clients[stream])  # connects: that time belongs to no TTFT
             finally:
                 start.wait()
@@ -247,7 +250,8 @@ def _answers_or_raise(outcomes: Sequence[Trace | _FailedRequest]) -> list[Trace]
 
 
 def _with_elapsed(trace: Trace, started_ns: int) -> Trace:
-    """A request that failed before anything came has no clock of its own, but what it cost its round counts."""
+    """Sets the elapsed time of a request that failed before anything came: it has no clock of its own, but counts in
+    its round."""
     if trace.status is not Status.FAILED or trace.end_ms is not None:
         return trace
     return replace(trace, sent_ns=trace.sent_ns or started_ns, end_ms=(perf_counter_ns() - started_ns) / 1e6)
@@ -261,10 +265,11 @@ def _clients(first: ServerClient, count: int) -> Iterator[list[ServerClient]]:
 
 @contextmanager
 def _undelayed_reads() -> Iterator[None]:
-    """Inside, no stream is read late for the sake of another one.
+    """Ensures in its block that no stream is read late because of another one.
 
     No garbage is collected, not even between two streams of the round (see engines.protocol.sse.record). A stream that
-    has ended is evaluated while others still arrive: whoever reads must not wait the usual 5 ms for the interpreter.
+    has ended is evaluated while others still arrive, so the interpreter must switch threads sooner than after the usual
+    5 ms.
     """
     collects, interval_s = gc.isenabled(), sys.getswitchinterval()
     gc.disable()

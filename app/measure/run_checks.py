@@ -1,4 +1,4 @@
-"""What was checked before and after a run, in sentences: good news as checks, bad news as warnings.
+"""The checks before and after a run, in sentences: passed ones as checks, failed ones as warnings.
 
 `unsound` holds what makes the result of a run doubtful, as data (see app.results.compare.soundness).
 """
@@ -20,10 +20,13 @@ from app.metrics.server_vs_client import stated
 from app.results.compare import soundness
 
 
-def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None) -> dict[str, Any]:
+def before(
+    prepared: Prepared, warnings: Sequence[str], load_share: float | None, stated: str | None = None
+) -> dict[str, Any]:
     """Returns the evidence of a run before its first request.
 
-    `load_share` is what other programs take of this machine's processors where the server is on it, else None.
+    `load_share` is what other programs take of this machine's processors where the server is on it, else None;
+    `stated` says what of the configuration a person stated.
     """
     evidence: dict[str, Any] = {
         "warnings": list(warnings),
@@ -31,8 +34,8 @@ def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None
         "checks": list(
             dict.fromkeys(
                 _(
-                    "The server's tokenizer counts {counted:,} tokens in the prompt of about {planned:,}.",
-                    counted=prompt_tokens,
+                    "The server's tokenizer counts {tokens:,} tokens in the prompt of about {planned:,}.",
+                    tokens=prompt_tokens,
                     planned=case.point.prompt_tokens,
                 )
                 for case, prompt_tokens in prepared.cases
@@ -42,6 +45,8 @@ def before(prepared: Prepared, warnings: Sequence[str], load_share: float | None
         "cpu_load_share_before": load_share,
         "unsound": [],
     }
+    if stated is not None:
+        evidence["checks"].append(stated)
     if load_share is None:
         return evidence
     if load_share >= BUSY_CPU_SHARE:
@@ -72,10 +77,10 @@ def after(
     server_metrics: Sequence[ServerMetric] = (),
     busy_check: BusyCheck | None = None,
 ) -> dict[str, Any]:
-    """Returns `evidence` with what samples, the server's counters and its `notes` afterwards say about the whole run.
+    """Returns `evidence` with what samples, the server's counters and its `notes` show about the whole run.
 
-    `server_metrics` are stored as `server`, with what the server stated of each answer besides. `unsound` gets what
-    disturbed the run after it had started.
+    `server_metrics` are stored as `server`, with what the server stated with each answer. `unsound` gets what disturbed
+    the run after its start.
     """
     checks, warnings = list(evidence.get("checks", ())), list(evidence.get("warnings", ()))
     unsound = [*evidence.get("unsound", ()), *sensor_disturbances(samples)]
@@ -85,7 +90,7 @@ def after(
     if cached and all(count == 0 for count in cached):
         checks.append(_("No prompt token came from the server's cache."))
     if measured and all(sample.trace.output_tokens == sample.point.output_tokens for sample in measured):
-        checks.append(_("Every sample has exactly the asked output length."))
+        checks.append(_("Every sample has exactly the requested output length."))
     models = list(dict.fromkeys(sample.trace.model for sample in samples if sample.trace.model))
     if len(models) > 1:
         warnings.append(
@@ -120,7 +125,7 @@ def _judge_counters(
     warnings: list[str],
     unsound: list[soundness.Disturbance],
 ) -> None:
-    """Whether the server restarted, or worked for somebody else."""
+    """Adds whether the server restarted, or worked for another client."""
     if counters_before is not None and counters_after is not None and counters_after.was_reset(counters_before):
         warnings.append(
             _("The server's counters began anew during the run, as after a restart: what it counted of it is unknown.")
@@ -144,7 +149,7 @@ def _judge_counters(
 def _judge_foreign_load(
     busy_check: BusyCheck, checks: list[str], warnings: list[str], unsound: list[soundness.Disturbance]
 ) -> None:
-    """Whether other programs kept the machine busy."""
+    """Adds whether other programs kept the machine busy."""
     share = disturbance(busy_check.before, busy_check.pauses, busy_check.rounds)
     if share is None:
         checks.append(_("No other program kept this machine busy during the run."))
@@ -160,8 +165,8 @@ def _judge_foreign_load(
 
 
 def _judge_log(complete: Sequence[Sample], checks: list[str], warnings: list[str]) -> None:
-    """For how many samples the server's log has lines, which figures came from it alone, and for how many of them it
-    shows other requests at the same time."""
+    """Adds how many samples have lines in the server's log, which values came from it alone, and how many samples
+    overlap other requests in it."""
     raws = [sample.trace.server.raw for sample in complete if sample.trace.server is not None]
     figures = [raw[FROM_LOG] for raw in raws if FROM_LOG in raw]
     if figures:
@@ -179,27 +184,29 @@ def _judge_log(complete: Sequence[Sample], checks: list[str], warnings: list[str
     if overlapping:
         warnings.append(
             _(
-                "In the server's log other requests ran at the same time as {samples}: their times hold one another's, "
-                "and which line is whose is known by their order only.",
+                "In the server's log other requests ran at the same time as {samples}: their times include each "
+                "other's, and lines are matched to requests by order only.",
                 samples=plural(overlapping, "sample"),
             )
         )
 
 
 def _log_coverage(figures: Sequence[Sequence[str]], total: int) -> str:
-    """`figures`: for each sample that the log mentions, what came from it alone."""
+    """Returns a sentence on the log; `figures` holds for each sample in the log the values that came from it alone."""
     names = _figure_names(figures)
     samples = plural(len(figures), "sample")
     if names:
         return _(
-            "The server's log tells of {samples} of {all} what its answers did not: {names}.",
+            "The server's log adds values that the answers lack to {samples} of {all}: {names}.",
             names=names,
             samples=samples,
             all=total,
         )
     if len(figures) == total:
-        return _("The server's log tells of {samples}, no more than its answers do.", samples=samples)
-    return _("The server's log tells of {samples} of {all}, no more than its answers do.", samples=samples, all=total)
+        return _("The server's log mentions {samples} and adds nothing to their answers.", samples=samples)
+    return _(
+        "The server's log mentions {samples} of {all} and adds nothing to their answers.", samples=samples, all=total
+    )
 
 
 def _figure_names(figures: Sequence[Sequence[str]]) -> str:
@@ -210,7 +217,7 @@ def _figure_names(figures: Sequence[Sequence[str]]) -> str:
 
 
 def missing_sensors_reason(is_local: bool, process: SensorProcess | None, samples: Sequence[Sample]) -> str | None:
-    """Why nothing is known of the sensors, as a key of app.charts.sensors.ABSENCES; None where something is."""
+    """Returns why there are no sensor readings, as a key of app.charts.sensors.ABSENCES; None when there are some."""
     if process is None:
         return "off" if is_local else "elsewhere"
     if any(sample.sensors.get("at_ms") for sample in samples):
@@ -219,13 +226,13 @@ def missing_sensors_reason(is_local: bool, process: SensorProcess | None, sample
 
 
 def sensor_warnings(samples: Sequence[Sample]) -> list[str]:
-    """What the sensors saw that slows a server down, one sentence each."""
+    """Returns one sentence for each sensor reading that means a slower server."""
     sentences = []
     throttles = sorted({reason for sample in samples for reason in sample.sensors.get("throttles", ())})
     if unusual := [reason for reason in throttles if not is_usual_limit(reason)]:
         sentences.append(
             _(
-                "A GPU was held back during the run ({why}): measure again when it is cool, or with a higher limit.",
+                "A GPU was throttled during the run ({why}): measure again when it is cool, or with a higher limit.",
                 why=joined(*map(throttle_words, unusual), by=", "),
             )
         )
@@ -233,8 +240,8 @@ def sensor_warnings(samples: Sequence[Sample]) -> list[str]:
     if swapped_bytes >= SWAPPED_BYTES:
         sentences.append(
             _(
-                "This machine swapped {swapped} during the run: its memory is too small for the model "
-                "and what else runs.",
+                "This machine swapped {swapped} during the run: its memory is too small for the model and the other "
+                "programs.",
                 swapped=format_bytes(swapped_bytes),
             )
         )
@@ -242,9 +249,10 @@ def sensor_warnings(samples: Sequence[Sample]) -> list[str]:
 
 
 def sensor_disturbances(samples: Sequence[Sample]) -> list[soundness.Disturbance]:
-    """What the sensors saw that began or ended during the run, as `Run.evidence["unsound"]` holds it.
+    """Returns what sensors showed to begin or end during the run, as `Run.evidence["unsound"]` holds it.
 
-    A GPU that is held back in every round is the machine as it is; one that is held back in some makes them unlike.
+    A GPU that is throttled in every round is the usual state of the machine; one that is throttled in some makes the
+    rounds unlike.
     """
     swapped_bytes = swapped(samples)
     disturbances = [soundness.swapped(swapped_bytes)] if swapped_bytes >= SWAPPED_BYTES else []

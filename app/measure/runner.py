@@ -43,6 +43,8 @@ class RunOptions(TypedDict, total=False):
     warmups: int | None
     model: str | None
     note: str
+    settings: Mapping[str, Any]
+    """What a person states of the model; remembered as soon as it is known which one that is."""
 
 
 class Runner:
@@ -56,7 +58,7 @@ class Runner:
         self._probes = threading.BoundedSemaphore(MAX_CONCURRENT_PROBES)
         self._stopping = threading.Event()
         self._recomputed_from: int | None = None
-        """Runs from this id on are of today's formulas."""
+        """Runs from this id on have been derived with the current formulas."""
         self._thread: threading.Thread | None = None
 
     # --- runs ---
@@ -78,7 +80,7 @@ class Runner:
         brought up to date first: the new one will be compared with them.
         """
         while not self.is_measuring() and self.bring_up_to_date():
-            listen(RunProgress(_("Computing the numbers of earlier runs anew."), 0, 0))
+            listen(RunProgress(_("Recomputing the numbers of earlier runs."), 0, 0))
         public_id = new_public_id()
         with workers.hold(self._settings, public_id):  # from the start, so that no dispatcher takes it
             self._add([public_id], server_slug, suite_key, options)
@@ -93,7 +95,15 @@ class Runner:
             server = servers.server(session, server_slug)
             note = options.get("note", "").strip()
             for public_id in public_ids:
-                runs.add_run(session, server, suite, model=options.get("model"), note=note, public_id=public_id)
+                runs.add_run(
+                    session,
+                    server,
+                    suite,
+                    model=options.get("model"),
+                    note=note,
+                    public_id=public_id,
+                    settings=options.get("settings"),
+                )
 
     def _wait_and_execute(self, public_id: str, listen: Listener) -> None:
         stop = Stop()
@@ -102,7 +112,7 @@ class Runner:
                 run = runs.run(session, public_id)
                 reason = runs.wait_reason(session, run)
             if run.status != "queued":
-                return  # cancelled from elsewhere
+                return  # cancelled by another process
             listen(RunProgress(reason, 0, run.samples_planned))
             try:
                 with stop.on_signals():
@@ -187,7 +197,7 @@ class Runner:
             self._thread.join(timeout=5)
 
     def bring_up_to_date(self) -> bool:
-        """Computes some runs of older formulas or flag rules anew from their samples, the newest first.
+        """Derives some runs of older formulas or flag rules again from their samples, the newest first.
 
         Returns whether there may be more. Each run is tried once; one that cannot be computed keeps what it has.
         """
@@ -210,12 +220,12 @@ class Runner:
         return bool(run_ids)
 
     def is_measuring(self) -> bool:
-        """Whether a worker of this data folder is at work, from which computing would take processor time."""
+        """Whether a worker of this data folder is running, since computing would take processor time from it."""
         with self._database.read() as session:
             return bool(self._running_locally(session))
 
     def _running_locally(self, session: Session) -> list[Run]:
-        """The runs that workers of this data folder measure."""
+        """Returns the runs that workers of this data folder measure."""
         instance = workers.instance_id(self._settings)
         return [run for run in runs.running(session) if run.worker_instance == instance]
 
@@ -224,7 +234,8 @@ class Runner:
         while True:
             try:
                 self.dispatch()
-                if not is_up_to_date and not self.is_measuring():  # some in each round: the queue goes on meanwhile
+                # a few in each round, so that the queue is not delayed
+                if not is_up_to_date and not self.is_measuring():
                     is_up_to_date = not self.bring_up_to_date()
             except RoofmarkError as error:  # a busy database or a full disk: the next round tries again
                 log.warning("%s", error)
@@ -234,7 +245,7 @@ class Runner:
                 return
 
     def workers(self) -> Sequence[subprocess.Popen[bytes]]:
-        """The worker processes that this very object started and that still run."""
+        """The worker processes that this object started and that still run."""
         return [process for process in self._workers.values() if process.poll() is None]
 
     # --- servers ---
@@ -248,20 +259,20 @@ class Runner:
         is_believed: bool = True,
         capabilities: Mapping[str, Any] | None = None,
     ) -> ServerInfo:
-        """What the server at `url` reports (see engines.probe). Raises ServerError, BadInput, Busy."""
+        """Returns what the server at `url` reports (see engines.probe). Raises ServerError, BadInput, Busy."""
         with self._limited_probes(), engines.open_client(url, api_key, self._settings, capabilities) as client:
             return engines.probe(client, engine, is_believed=is_believed)
 
     def discover(self) -> Sequence[tuple[str, ServerInfo]]:
-        """Servers on the well-known ports of this machine. Raises Busy."""
+        """Returns the servers on the well-known ports of this machine. Raises Busy."""
         with self._limited_probes():
             return engines.discover(self._settings)
 
     @contextmanager
     def _limited_probes(self) -> Iterator[None]:
-        """Slow servers must not take all threads of the web process."""
+        """Limits simultaneous probes: slow servers must not take all threads of the web process."""
         if not self._probes.acquire(blocking=False):
-            raise Busy(_("Several servers are being probed at this moment: try again when that is over."))
+            raise Busy(_("Several servers are being probed right now: try again in a moment."))
         try:
             yield
         finally:

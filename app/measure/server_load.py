@@ -1,8 +1,8 @@
-"""How busy the server says it is while requests are timed, read by a process of its own.
+"""Reads the load that the server reports while requests are timed, in a process of its own.
 
-The child (`python -m app.measure.server_load`) reads one line of JSON that says which server to ask, takes a reading at
-once and then at most twice a second, and rests ten times as long as the answer took, so that a slow engine is asked
-less often.
+The child (`python -m app.measure.server_load`) reads one line of JSON that names the server, takes a reading at once
+and then at most twice a second, and rests ten times as long as the answer took, so that a slow engine is asked less
+often.
 """
 
 import json
@@ -27,16 +27,16 @@ from app.hardware.sensors import SensorReading
 REST_RATIO = 10
 _REQUEST_GAUGES = ("requests_running", "requests_waiting")
 FIRST_READING_TIMEOUT_S = 3.0
-"""For which a run waits for the child, whose start would else take processor time from what is timed."""
+"""How long a run waits for the child, whose start would otherwise take processor time from the timed part."""
 
 
 @contextmanager
 def watch_server_load(
     engine: Engine, client: ServerClient, api_key: str | None, settings: Settings
 ) -> Iterator[SensorProcess | None]:
-    """The process that reads the server's load; None where the server does not report it or sensors are off.
+    """Returns the process that reads the server's load; None when the server does not report it or sensors are off.
 
-    The API key goes through the child's standard input: no list of processes shows it.
+    The API key goes through the child's standard input, so that no list of processes shows it.
     """
     if not settings.sensors or not _has_load_gauges(engine, client):
         yield None
@@ -57,12 +57,12 @@ def watch_server_load(
 def _has_load_gauges(engine: Engine, client: ServerClient) -> bool:
     try:
         return bool(engine.load(client))
-    except ServerError:  # what went wrong with the server, its run says
+    except ServerError:  # the run reports the server's error
         return False
 
 
 def load_metrics(readings: Sequence[SensorReading]) -> list[ServerMetric]:
-    """Mean and highest value of each gauge while our requests were at work.
+    """Returns mean and highest value of each gauge while the run's requests were processed.
 
     A reading without any request was taken a moment before the first of a round came, or after the last had ended.
     """
@@ -72,7 +72,8 @@ def load_metrics(readings: Sequence[SensorReading]) -> list[ServerMetric]:
         values = [gauges[name] for gauges in readings_at_work if name in gauges]
         if values:
             how = _(
-                "told by the server while requests were at work, {readings}", readings=plural(len(values), "reading")
+                "reported by the server while requests were processed, {readings}",
+                readings=plural(len(values), "reading"),
             )
             metrics += [
                 ServerMetric(name, "mean", unit, fmean(values), how),
@@ -87,7 +88,7 @@ def _is_at_work(gauges: Mapping[str, float]) -> bool:
 
 
 def main() -> None:
-    """Prints a reading of the server's load as a line of JSON now and then, until standard input is closed."""
+    """Prints readings of the server's load as lines of JSON until standard input is closed."""
     target = json.loads(sys.stdin.buffer.readline())
     ended = stdin_closed()
     engine = engines.find(target.pop("engine"))
@@ -96,7 +97,7 @@ def main() -> None:
             started_s = time.monotonic()
             try:
                 gauges = engine.load(client)
-            except ServerError:  # it may be back at the next look
+            except ServerError:  # it may answer the next time
                 gauges = {}
             print(json.dumps(asdict(SensorReading(time.time(), gauges))), flush=True)
             if ended.wait(max(INTERVAL_S, REST_RATIO * (time.monotonic() - started_s))):

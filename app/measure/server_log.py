@@ -1,6 +1,6 @@
 """The log of a server on this machine: followed during a run, matched with the run's requests, read for its settings.
 
-It is only ever read, only from a regular file, and during a run only what is new in it.
+It is only read, only from a regular file, and during a run only the new part.
 """
 
 import codecs
@@ -29,19 +29,19 @@ log = logging.getLogger(__name__)
 # --- the file --------------------------------------------------------------------------------------------------------
 
 MAX_READ_BYTES = 4 * 1024 * 1024
-"""At a time; what is beyond, at the start, is skipped."""
+"""The most bytes to read at a time; anything beyond, at the start, is skipped."""
 EDGE_BYTES = 8 * 1024 * 1024
-"""Of what was written before a run."""
+"""The most bytes to read of what was written before a run."""
 
 
 class LogFile:
-    """A log that is read from where it ends now. A file that took its place, was cut, or appears later is read whole.
+    """A log that is read from its current end. A file that replaced it, was truncated, or appears later is read whole.
 
-    UTF-8, or by its first bytes UTF-16, which is what PowerShell writes.
+    The encoding is UTF-8, or UTF-16 when its first bytes say so, which is what PowerShell writes.
     """
 
     def __init__(self, path: str) -> None:
-        """Raises BadInput, in one sentence, for what cannot be followed."""
+        """Opens the log. Raises BadInput, in one sentence, for a path that cannot be followed."""
         self.path = Path(path)
         self._position, self._partial_line, self._encoding = 0, b"", "utf-8"
         self._file = _open_regular_file(self.path)
@@ -50,7 +50,7 @@ class LogFile:
             self._position = self._character_start(os.fstat(self._file).st_size)
 
     def new_text(self) -> str:
-        """Whole lines written since the last call."""
+        """Returns whole lines written since the last call."""
         text = self._new_lines()
         if self._is_replaced():
             try:
@@ -65,7 +65,7 @@ class LogFile:
         return text
 
     def edges(self) -> Iterator[str]:
-        """The end of what the file has already, then its beginning: in one of them a server says how it started."""
+        """Returns the end of the existing file, then its beginning: in one of them a server logs how it started."""
         if self._file is None:
             return
         size = os.fstat(self._file).st_size
@@ -87,7 +87,7 @@ class LogFile:
         self._file, self._position, self._partial_line, self._encoding = file, 0, b"", "utf-8"
 
     def _new_lines(self) -> str:
-        """Whole lines; what follows the last of them is kept for the next call."""
+        """Returns whole lines; what follows the last of them is kept for the next call."""
         new_bytes = self._new_bytes()  # may start over, without the partial line
         lines, newline, self._partial_line = (self._partial_line + new_bytes).rpartition("\n".encode(self._encoding))
         self._partial_line = self._partial_line[-MAX_READ_BYTES:]
@@ -107,11 +107,11 @@ class LogFile:
         return data
 
     def _character_start(self, position: int) -> int:
-        """The position itself, or the one before it where a character of UTF-16 begins."""
+        """Returns the position itself, or the one before it when that is where a character of UTF-16 begins."""
         return position - position % (1 if self._encoding == "utf-8" else 2)
 
     def _is_replaced(self) -> bool:
-        """Whether the path names another file than the open one, or the first one that there is."""
+        """Whether the path names another file than the open one, or the first one when none was open."""
         try:
             at_path = self.path.stat()
             if self._file is None:
@@ -127,7 +127,8 @@ def _detect_encoding(file: int) -> str:
 
 
 def _open_regular_file(path: Path) -> int | None:
-    """Its descriptor; None for a file that does not exist yet. Raises BadInput for what is no file to follow."""
+    """Returns its descriptor; None for a file that does not exist yet. Raises BadInput for anything but a regular
+    file."""
     try:
         # without O_NONBLOCK, opening a pipe would wait for somebody to write into it
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
@@ -149,18 +150,18 @@ READ_ATTEMPTS, ATTEMPT_PAUSE_S = 6, 0.05
 
 
 class ServerLog:
-    """The log of a run's server: `begin_round` before each round, `add_figures` after it. Neither ever fails."""
+    """The log of a run's server: `begin_round` is called before each round, `add_figures` after it. Neither raises."""
 
     def __init__(self, file: LogFile, engine: Engine) -> None:
         self._file, self._engine = file, engine
         self._requests = self._matched = 0
 
     def begin_round(self) -> None:
-        """Skips what has been written so far: it is about earlier requests."""
+        """Skips what has been written so far, which is about earlier requests."""
         self._new_text()
 
     def add_figures(self, traces: Sequence[Trace]) -> Sequence[Trace]:
-        """The traces of one round with what was written about them since `begin_round`."""
+        """Returns the traces of one round with the log's values for them since `begin_round`."""
         text = ""
         for attempt in range(READ_ATTEMPTS):
             text += self._new_text()
@@ -176,13 +177,13 @@ class ServerLog:
 
     @property
     def warning(self) -> str | None:
-        """One sentence when the log has said nothing of any request so far."""
+        """Returns one sentence when the log has mentioned no request so far."""
         if not self._file.exists:
             return _("The server's log {path} cannot be read: there is no such file.", path=self._file.path)
         if self._matched or not self._requests:
             return None
         return _(
-            "The server's log told of none of {requests}: is it the log of this very server?",
+            "The server's log mentions none of {requests}: is it the log of this server?",
             requests=plural(self._requests, "request"),
         )
 
@@ -196,7 +197,7 @@ class ServerLog:
 
 @contextmanager
 def open_server_log(path: str | None, engine: Engine) -> Iterator[tuple[ServerLog | None, str | None]]:
-    """The log for a run, and one sentence where it should be read and cannot be."""
+    """Returns the log for a run, and one sentence when it should be read and cannot be."""
     if path is None:
         yield None, None
         return
@@ -204,7 +205,7 @@ def open_server_log(path: str | None, engine: Engine) -> Iterator[tuple[ServerLo
         yield (
             None,
             _(
-                "The log is not read: its format is known of {engines}, not of {title}.",
+                "The log is not read: Roofmark knows the log formats of {engines}, but not that of {title}.",
                 engines=", ".join(engines.log_titles()),
                 title=engine.title,
             ),
@@ -222,11 +223,11 @@ def open_server_log(path: str | None, engine: Engine) -> Iterator[tuple[ServerLo
 
 
 def merge_log_figures(traces: Sequence[Trace], logged: Sequence[LoggedRequest]) -> list[Trace]:
-    """The traces with what the log says of them and their stream did not; each that it mentions is marked.
+    """Returns the traces with the log's values that their stream did not have; each trace in the log is marked.
 
-    A request is matched by its counts. Several of the same counts match in the order in which they ended, but only
-    where the log has exactly as many: with a stranger's among them nobody knows whose is whose. Even then the order in
-    which streams that ran at once ended is but likely, so theirs are marked as overlapping.
+    A request is matched by its counts. Several with the same counts match in the order in which they ended, but only
+    when the log has exactly as many: with another client's request among them they cannot be told apart. Even then the
+    order in which simultaneous streams ended is only likely, so theirs are marked as overlapping.
     """
     candidates = [
         tuple(index for index, entry in enumerate(logged) if trace.status is Status.OK and _counts_agree(trace, entry))
@@ -291,7 +292,7 @@ def _with_log_figures(trace: Trace, logged: LoggedRequest) -> Trace:
 
 
 def _of_this_length(logged: ServerFigures, output_tokens: int | None) -> ServerFigures:
-    """The figures with the decode time of so many tokens, where the log counts others."""
+    """Returns the values with the decode time scaled to this many tokens, when the log counts a different number."""
     steps = (logged.output_tokens or 0) - 1
     if logged.decode_ms is None or output_tokens in (None, logged.output_tokens) or steps < 1:
         return logged
@@ -301,14 +302,14 @@ def _of_this_length(logged: ServerFigures, output_tokens: int | None) -> ServerF
 # --- the settings that its last start states -------------------------------------------------------------------------
 
 FULL_OFFLOAD_SHARE = 0.98
-"""Of the weights that a step may read: with so many on GPUs, all of them are."""
+"""The share of the weights that a step may read from which on all of them count as on GPUs."""
 MIB = 1 << 20
 
 
 def settings_from_log(
     path: str | None, engine: Engine, model: ModelInfo | None, stated: Mapping[str, Any], geometry: Geometry | None
 ) -> dict[str, Any]:
-    """Settings of where the model lies, from the lines of the server's last start; empty where the log has none.
+    """Returns settings of the model's placement from the lines of the server's last start; empty when the log has none.
 
     `stated` is what a person entered: settings that agree with it are left out.
     """
@@ -325,7 +326,7 @@ def settings_from_log(
 
 
 def _load_of_model(loads: Sequence[LoggedModelLoad], model: ModelInfo | None) -> LoggedModelLoad | None:
-    """The last load of this model's file; a draft model is loaded after its model."""
+    """Returns the last load of this model's file; a draft model is loaded after its model."""
     if model is None or model.file_path is None:
         return loads[-1] if loads else None
     name = _file_name(model.file_path)
@@ -334,7 +335,7 @@ def _load_of_model(loads: Sequence[LoggedModelLoad], model: ModelInfo | None) ->
 
 
 def _file_name(path: str) -> str:
-    """Also of a server on Windows."""
+    """Returns the name of a file, also of a path on Windows."""
     return re.split(r"[\\/]", path)[-1]
 
 
@@ -361,14 +362,15 @@ def _placement_settings(load: LoggedModelLoad, stated: Mapping[str, Any], geomet
 
 
 def _device_number(item: tuple[str, float]) -> list[int]:
-    """Sorts `CUDA2` before `CUDA10`."""
+    """Returns a sort key that puts `CUDA2` before `CUDA10`."""
     return [int(digits) for digits in re.findall(r"\d+", item[0])]
 
 
 def _expert_settings(
     blocks_in_ram: frozenset[int], stated: Mapping[str, Any], geometry: Geometry | None
 ) -> dict[str, Any]:
-    """The first blocks that have experts are `n_cpu_moe`, any others a pattern; what was stated and agrees stays."""
+    """Returns settings of experts: the first blocks that have experts are `n_cpu_moe`, any others a pattern; a stated
+    value that agrees stays."""
     if not blocks_in_ram or "override_tensor" in stated:
         return {}
     last, stated_count = max(blocks_in_ram), stated.get("n_cpu_moe")

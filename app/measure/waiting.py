@@ -1,6 +1,6 @@
 """Waiting for a server until it is loaded and idle, and stopping a run at a safe moment.
 
-A signal may come at any moment, but must not tear a database write apart: `Stop` interrupts only where the code allows
+A signal may come at any moment, but must not interrupt a database write: `Stop` interrupts only where the code allows
 it. Waiting is visible: each check yields the `Phase` that a person sees meanwhile.
 """
 
@@ -21,14 +21,14 @@ POLL_S = 0.5
 
 
 class Stop:
-    """Remembers that somebody wants to stop; interrupts only where the code says that it may be interrupted."""
+    """Stores a request to stop; interrupts only where the code allows it."""
 
     def __init__(self) -> None:
         self.requested = False
         self._may_interrupt = False
 
     def request(self) -> None:
-        """Asks for a stop. Raises Cancelled at once where interrupting is allowed."""
+        """Requests a stop. Raises Cancelled at once where interrupting is allowed."""
         self.requested = True
         if self._may_interrupt:
             raise Cancelled(_("Cancelled."))
@@ -45,7 +45,7 @@ class Stop:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Inside, a request raises Cancelled at once, even out of a blocking read."""
+        """In its block, a request raises Cancelled at once, even out of a blocking read."""
         self.check()
         self._may_interrupt = True
         try:
@@ -55,7 +55,7 @@ class Stop:
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Inside, SIGINT and SIGTERM request a stop; works only in the main thread."""
+        """In its block, SIGINT and SIGTERM request a stop; works only in the main thread."""
 
         def handle(_number: int, _frame: FrameType | None) -> None:
             self.request()
@@ -70,28 +70,29 @@ class Stop:
 
 @dataclass(frozen=True)
 class Phase:
-    """What a run does at the moment, in one sentence for a person."""
+    """What a run is doing, in one sentence for a person."""
 
     sentence: str
 
 
 @dataclass(frozen=True)
 class WaitLimits:
-    """How long a run waits for a server that loads its model, and for one that works for somebody else."""
+    """How long a run waits for a server that loads its model, and for one that works for another client."""
 
     loading_timeout_s: float = 900.0
     busy_timeout_s: float = 60.0
 
 
 def wait_until_ready(engine: Engine, client: ServerClient, limits: WaitLimits, stop: Stop) -> Iterator[Phase]:
-    """Waits until the model is loaded, busy or not. Raises ServerError when that takes too long, or none answers."""
+    """Waits until the model is loaded, busy or not. Raises ServerError when that takes too long, or no server
+    answers."""
     yield from wait_until_idle(engine, client, replace(limits, busy_timeout_s=-1), stop)
 
 
 def wait_until_idle(
     engine: Engine, client: ServerClient, limits: WaitLimits, stop: Stop
 ) -> Generator[Phase, None, bool]:
-    """Waits until the model is loaded and no other request is being worked on, as far as the engine reports that.
+    """Waits until the model is loaded and no other request is being processed, as far as the engine reports that.
 
     The health requests also keep the connection warm. Returns (as the generator's value) whether the server is still
     busy after `busy_timeout_s`: the sample is taken all the same and is flagged. Raises ServerError when loading takes
@@ -104,7 +105,7 @@ def wait_until_idle(
         if not health.ready and waited_s > limits.loading_timeout_s:
             raise ServerError(
                 _(
-                    "The server did not get ready within {time}: {detail}",
+                    "The server did not become ready within {time}: {detail}",
                     time=format_duration(limits.loading_timeout_s),
                     detail=health.detail,
                 ),
@@ -117,5 +118,5 @@ def wait_until_idle(
 
 
 def waiting_phase(reason: str, seconds: float) -> Phase:
-    """The phase of a run that waits: the reason, and for how long it has been waiting."""
+    """Returns the phase of a run that waits: the reason, and how long it has been waiting."""
     return Phase(joined(reason, _("Waiting for {time}.", time=format_duration(seconds))))

@@ -1,9 +1,9 @@
-"""Worker processes: starting them, and knowing whether one lives.
+"""Worker processes: starting them, and detecting whether one lives.
 
-A worker holds a lock file while it works (and a terminal while it waits for its turn). The operating system
-releases the lock when the process dies, however it dies, so a run in state `running` whose lock is free has lost its
-worker. The lock lives in the data folder; runs of another data folder (several machines on one PostgreSQL) are
-told apart by an instance id and left alone.
+A worker holds a lock file while it works (and a terminal while it waits for its turn). The operating system releases
+the lock when the process dies, however it dies, so a run in state `running` whose lock is free has lost its worker. The
+lock is in the data folder; runs of another data folder (several machines on one PostgreSQL) have another instance id
+and are left alone.
 """
 
 import logging
@@ -30,9 +30,9 @@ LOCK_TIMEOUT_S = 2.0
 
 @contextmanager
 def hold(settings: Settings, public_id: str) -> Iterator[bool]:
-    """Holds the lock of one run's worker; yields False where another process has it.
+    """Holds the lock of one run's worker; yields False when another process has it.
 
-    Only its holder ever removes the file: whoever merely looked could remove one that was taken a moment later.
+    Only the holder removes the file: a process that only checks it could remove a lock that was just taken.
     """
     lock = _lock(settings, public_id)
     try:
@@ -48,7 +48,7 @@ def hold(settings: Settings, public_id: str) -> Iterator[bool]:
 
 
 def is_held(settings: Settings, public_id: str) -> bool:
-    """Whether a process holds the lock: then the run's worker lives, or a terminal waits with it."""
+    """Whether a process holds the lock: then the run's worker lives, or a terminal waits for its turn."""
     lock = _lock(settings, public_id)
     try:
         lock.acquire(timeout=0)

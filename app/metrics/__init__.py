@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import median
 
 from app.core import i18n
-from app.core.samples import Sample, Workload
+from app.core.samples import Sample, Status, Workload
 from app.metrics.base import NULL_REASONS, Metric, Reading, Source, missing
 from app.metrics.flags import FLAGS, NO_WHOLE_ANSWER, flags_of, is_sound, is_usable, refreshed_flags
 from app.metrics.overlap import with_prefill_overlaps
@@ -41,10 +41,10 @@ __all__ = [
 ]
 
 HEADLINE_METRICS = ("ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s")
-"""Shown first and largest; a verdict looks at these together."""
+"""The metrics shown first and largest; a verdict judges them together."""
 
 SOURCE_ORDER: dict[str, tuple[Source, ...]] = {"prefill_tokens_per_s": ("server", "slope", "client", "import")}
-"""Which source's value is shown where only one has room; elsewhere the client's comes first."""
+"""The sources in order of preference where only one value is shown; for other metrics the client's comes first."""
 
 DERIVATION_VERSION = 4
 """Raised when what all metrics share changes: statistics, the order of sources, which samples count, and what an engine
@@ -52,7 +52,7 @@ makes of a server's stored figures (`Engine.corrected`)."""
 
 
 def derivation_digest() -> str:
-    """Of all formulas and flag rules: a run that was derived with another digest is derived anew.
+    """Returns the digest of all formulas and flag rules. A run that was derived with another digest is derived again.
 
     So a metric that is added later is computed for earlier runs, too.
     """
@@ -68,7 +68,7 @@ def metrics() -> dict[str, Metric]:
 
 @cache
 def _metrics(_language: str) -> dict[str, Metric]:
-    """`_language` is that of the request, which titles are in."""
+    """Returns all metrics by key; `_language` is the request's, which the titles are in."""
     return {
         key: replace(metric, title=i18n._(metric.title), explanation=i18n._(metric.explanation))
         for key, metric in _formulas().items()
@@ -91,7 +91,7 @@ def further_metrics() -> list[str]:
 
 @dataclass(frozen=True)
 class MetricResult:
-    """One metric of one point from one source, over all usable samples."""
+    """The result of one metric at one workload from one source, over all usable samples."""
 
     point: Workload
     metric: str
@@ -106,10 +106,10 @@ class MetricResult:
     standard_deviation: float | None = None
     samples: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
-    """How many samples (or rounds) were left out, by flag, status, or (beside those that have a value) null reason."""
+    """The number of samples (or rounds) left out by flag, status or, next to those that have a value, null reason."""
     null_reason: str | None = None
     is_shown: bool = False
-    """The source that is shown where only one has room."""
+    """Whether this source is shown where there is room for one only."""
     formula_version: int = 1
 
 
@@ -118,7 +118,7 @@ def preferred(metric: str) -> tuple[Source, ...]:
 
 
 def headline_metrics(sample: Sample) -> dict[str, float | None]:
-    """A single sample's triple, each from its preferred source."""
+    """Returns the headline metrics of a single sample, each from its preferred source."""
     shown: dict[str, float | None] = {}
     for key in HEADLINE_METRICS:
         readings = {reading.source: reading.value for reading in metrics()[key].read([sample])}
@@ -127,20 +127,29 @@ def headline_metrics(sample: Sample) -> dict[str, float | None]:
 
 
 def compute_metrics(samples: Sequence[Sample]) -> list[MetricResult]:
-    """Every metric of every point. Warm-ups never count; disqualified samples are counted as left out."""
+    """Every metric of every point. Warm-ups count only where their metric says so; disqualified samples are counted as
+    left out."""
     samples = with_prefill_overlaps(samples)
     fresh, reused = (_by_point(samples, for_cached_prompt) for for_cached_prompt in (False, True))
+    whole: dict[Workload, list[Sample]] = {}
+    for sample in samples:
+        whole.setdefault(sample.point, []).append(sample)
+
+    def samples_for(metric: Metric, point: Workload) -> Sequence[Sample]:
+        by_point = whole if metric.counts_warmups else reused if metric.for_cached_prompt else fresh
+        return by_point.get(point, [])
+
     results = [
         result
         for point in {**fresh, **reused}
         for metric in metrics().values()
-        for result in _at(point, (reused if metric.for_cached_prompt else fresh).get(point, []), metric)
+        for result in _at(point, samples_for(metric, point), metric)
     ]
     return _with_shown(results + _slopes(fresh))
 
 
 def applies_to(sample: Sample, metric: Metric) -> bool:
-    """Whether the sample was taken the way that the metric is about: prompt caching defeated, or used on purpose."""
+    """Whether the sample was taken the way that the metric needs: with prompt caching defeated, or used on purpose."""
     return sample.reuses_cache is metric.for_cached_prompt
 
 
@@ -153,7 +162,7 @@ def _by_point(samples: Sequence[Sample], for_cached_prompt: bool) -> dict[Worklo
 
 
 def rounds_of(samples: Sequence[Sample]) -> list[list[Sample]]:
-    """Samples of one point by round: those of one round ran at the same time."""
+    """Returns the samples of one workload by round: those of one round ran at the same time."""
     if samples and samples[0].point.concurrency == 1:
         return [[sample] for sample in samples]
     rounds: dict[int, list[Sample]] = {}
@@ -177,17 +186,18 @@ def _shown_rank(result: MetricResult) -> tuple[bool, int]:
 
 @dataclass(frozen=True)
 class Values:
-    """What the samples of one point give for one metric, before any statistics."""
+    """The values that the samples of one workload give for one metric, before any statistics."""
 
     by_source: dict[Source, list[float]]
     reasons: dict[Source, Counter[str]]
-    """Why samples gave no value, by source."""
+    """Counts of the reasons why samples gave no value, by source."""
     left_out: Counter[str]
-    """How many whole samples were left out, by flag or status."""
+    """Counts of whole samples that were left out, by flag or status."""
 
 
 def values_of(metric: Metric, samples: Sequence[Sample]) -> Values:
-    """`samples`: those of one point that the metric applies to (see `applies_to`), without warm-ups."""
+    """`samples`: those of one point that the metric applies to (see `applies_to`), without warm-ups unless it counts
+    them."""
     values: dict[Source, list[float]] = {}
     reasons: dict[Source, Counter[str]] = {}
     left_out: Counter[str] = Counter()
@@ -195,7 +205,7 @@ def values_of(metric: Metric, samples: Sequence[Sample]) -> Values:
     samples = with_prefill_overlaps(samples)
     for streams in rounds_of(samples) if metric.round_formula is not None else [[sample] for sample in samples]:
         if unusable := [flag for sample in streams for flag in _disqualifications(metric, sample)]:
-            left_out.update(unusable[:1])
+            left_out.update([] if metric.counts_warmups else unusable[:1])
         elif invalidating := [flag for sample in streams for flag in _invalidating_flags(metric, sample)]:
             left_out.update(invalidating[:1])
         else:
@@ -230,8 +240,10 @@ def _invalidating_flags(metric: Metric, sample: Sample) -> list[str]:
 
 
 def _disqualifications(metric: Metric, sample: Sample) -> list[str]:
-    """Why the sample cannot count: disqualifying flags, else its status; none where it can."""
+    """Returns why the sample cannot count: disqualifying flags, else its status; empty when it can."""
     flags = [key for key in sample.flags if key in FLAGS and FLAGS[key].disqualifies]
+    if metric.counts_warmups:  # a flag says nothing against an event that the server states
+        return [] if sample.trace.status is Status.OK else [sample.trace.status.value]
     # a lone stream without an answer is a round of nothing else, of which nothing is known
     if metric.counts_failures and sample.point.concurrency > 1:
         return [flag for flag in flags if flag not in NO_WHOLE_ANSWER]
@@ -246,7 +258,8 @@ def _summarised(
     reasons: Counter[str],
     left_out: Counter[str],
 ) -> MetricResult:
-    """`left_out` tells of whole samples, `reasons` of those that had no value from this source."""
+    """Returns the summary of the values; `left_out` counts whole samples, `reasons` those without a value from this
+    source."""
     if not values:
         return MetricResult(
             point,
@@ -271,15 +284,16 @@ def _summarised(
         maximum=summary.maximum,
         standard_deviation=summary.standard_deviation,
         samples=summary.count,
-        left_out=dict(left_out + reasons),
+        left_out=dict(left_out + (Counter() if metric.counts_warmups else reasons)),
         formula_version=metric.formula_version,
     )
 
 
 def _slopes(by_point: dict[Workload, list[Sample]]) -> list[MetricResult]:
-    """Prefill between neighbouring prompt lengths: delta tokens / delta TTFT. Constant overhead cancels.
+    """Returns prefill speeds between neighbouring prompt lengths: delta tokens / delta TTFT, which cancels constant
+    overhead.
 
-    The value stands at the longer of the two lengths.
+    The value belongs to the longer of the two lengths.
     """
     ttft_ms = metrics()["ttft_ms"]
     lengths: list[tuple[float, Workload, list[float]]] = []

@@ -1,8 +1,8 @@
-"""How many tokens arrived when, and whether that tells a decode speed.
+"""The number of tokens that arrived at each moment, and whether a decode speed follows from it.
 
-A token is at hand when its event arrives, be it one of many in it. What arrives at the same moment, because a server
-makes several tokens in one step, a proxy holds them back or the reader comes late, is one arrival. Between the first
-and the last one n - m tokens were made, m being those of the first.
+A token counts as arrived when its event arrives, even if the event holds many. Tokens that arrive at the same moment,
+because a server makes several tokens in one step, a proxy holds them back or the reader is late, are one arrival. Of n
+tokens, n - m were made between the first arrival and the last; m is the number of tokens in the first.
 """
 
 import math
@@ -15,28 +15,30 @@ from app.core.samples import Event, Kind, Trace
 from app.metrics import token_times
 
 SINGLE_SHARE = 0.05
-"""Up to so many more tokens than events, the events hold one token each."""
+"""The share by which tokens may outnumber events when each event is taken to hold one token."""
 STATED_SHARE = 0.05
-"""How far the last running total may be from the number of output tokens."""
+"""The largest relative difference between the last running total and the number of output tokens."""
 UNCERTAINTY = 0.1
-"""The relative error up to which a decode speed is known."""
+"""The largest relative error with which a decode speed counts as known."""
 FEWEST = 4
-"""Arrivals of several tokens each."""
+"""The minimum number of arrivals when they hold several tokens each."""
 FEWEST_HELD = 8
-"""Tokens: fewer may come at once where several are made in one step."""
+"""The minimum number of tokens that are held back: fewer may come at once when several are made in one step."""
 FEWEST_IN_ONE_PIECE = 16
-"""Tokens: an answer of fewer ends so soon after it began that its end says when that was."""
+"""The minimum number of tokens in an answer that came in one piece: a shorter answer ends so soon after its start that
+its end gives the start's time."""
 LONGEST_RELEASE_MS = 50.0
 RELEASE_SHARE = 0.2
-"""Events too few to time that come within less than both are one answer cut up; the share is of the wait for them."""
+"""Events too few to time that come within both of these are one answer cut into pieces; the share is of the wait for
+them."""
 TOKEN_LENGTH_VARIATION = 0.55
 """Standard deviation of a token's bytes, relative to their mean."""
 BLUR_MS = 3.0
-"""How far network, proxy and reader may move an arrival of several tokens."""
+"""By how much network, proxy and reader may move an arrival of several tokens."""
 
 
 class Arrival(NamedTuple):
-    """What came at the same moment."""
+    """The events that came at the same moment."""
 
     at_ms: float
     tokens: float
@@ -47,17 +49,18 @@ class Arrivals:
     moments: tuple[Arrival, ...]
     output_tokens: int
     unplaced: float
-    """Tokens that may belong to the first arrival or not: nothing states it, and there is no event for each."""
+    """Tokens that may or may not belong to the first arrival: nothing states it, and they have no event of their
+    own."""
     is_bundled: bool
-    """Events hold several tokens each, so that some of them may have waited for the others."""
+    """Whether events hold several tokens each, so that some tokens may have waited for others."""
     first_events: int
-    """How many came at the first moment."""
+    """The number of events in the first arrival."""
     unseen: int
-    """Of the first arrival's tokens those that never showed."""
+    """The number of tokens of the first arrival that had no event."""
 
     @property
     def first_tokens(self) -> float:
-        """Those that showed in the first arrival."""
+        """The number of tokens of the first arrival that had an event."""
         return self.moments[0].tokens - self.unseen
 
     @property
@@ -66,7 +69,7 @@ class Arrivals:
 
     @property
     def steps(self) -> float:
-        """Output tokens after the first arrival."""
+        """The number of output tokens after the first arrival."""
         return self.output_tokens - self.moments[0].tokens
 
     @property
@@ -75,7 +78,7 @@ class Arrivals:
 
     @property
     def relative_error(self) -> float:
-        """How far the speed may be from `steps` in `span_ms`."""
+        """The largest relative error of `steps` / `span_ms`."""
         if self.steps < 1 or self.span_ms <= 0 or (self.is_bundled and len(self.moments) < FEWEST):
             return math.inf
         # in tokens' times: the last of several events at once may have waited for nearly one, and where arrivals hold
@@ -89,7 +92,7 @@ class Arrivals:
 
     @property
     def _of_ends(self) -> float:
-        """Tokens of the first and the last arrival may have waited longer: what the speed is without either."""
+        """Returns the error from the ends: the tokens of the first and the last arrival may have waited longer."""
         first, second, before_last, last = *self.moments[:2], *self.moments[-2:]
         speed = self.steps / self.span_ms
         without_first = (self.steps - second.tokens) / (last.at_ms - second.at_ms)
@@ -99,7 +102,7 @@ class Arrivals:
 
 @token_times.once_per_trace
 def arrivals_of(trace: Trace) -> Arrivals | None:
-    """None without a token event or without a count of the output tokens."""
+    """Returns the arrivals of a trace; None without a token event or a count of output tokens."""
     token_events, n = trace.token_events, trace.output_tokens
     if not token_events or not n:
         return None
@@ -118,7 +121,7 @@ def arrivals_of(trace: Trace) -> Arrivals | None:
         unplaced = min(2 * spread, float(n - unseen - len(token_events)))
     if stated is None:
         tokens[0] += unseen
-    # a first event without text is a single token, and whatever of those behind it was seen, they came after it
+    # a first event without text is a single token: any others came after it
     is_first_single = token_events[0].kind is Kind.HIDDEN
     is_bundled = n - unseen > (1 + SINGLE_SHARE) * len(groups) and not is_first_single
     moments = tuple(Arrival(group[-1].at_ms, count) for group, count in zip(groups, tokens, strict=True))
@@ -137,7 +140,8 @@ def _at_once(events: Sequence[Event]) -> list[list[Event]]:
 
 
 def _stated(groups: Sequence[Sequence[Event]], n: int) -> list[float] | None:
-    """Tokens of each arrival by the running totals in its events; None where there are none that make sense."""
+    """Returns the tokens of each arrival by the running totals in its events; None when there are no consistent
+    ones."""
     if groups[0][-1].tokens is None:
         return None
     totals = [group[-1].tokens or 0 for group in groups]
@@ -148,7 +152,7 @@ def _stated(groups: Sequence[Sequence[Event]], n: int) -> list[float] | None:
 
 
 def _by_bytes(groups: Sequence[Sequence[Event]], n: int) -> list[float]:
-    """Each arrival's share of the text; an event without text is one token."""
+    """Returns the tokens of each arrival by its share of the text; an event without text is one token."""
     hidden = [sum(event.kind is Kind.HIDDEN for event in group) for group in groups]
     sizes = [sum(event.size_bytes for event in group) for group in groups]
     whole, spread = sum(sizes), max(0, n - sum(hidden))
@@ -156,7 +160,7 @@ def _by_bytes(groups: Sequence[Sequence[Event]], n: int) -> list[float]:
 
 
 def is_held_to_the_end(arrivals: Arrivals) -> bool:
-    """Whether the whole answer was made before any of it arrived."""
+    """Whether the whole answer was generated before any of it arrived."""
     visible = arrivals.output_tokens - arrivals.unseen
     if visible < FEWEST_IN_ONE_PIECE:
         return False
@@ -167,6 +171,6 @@ def is_held_to_the_end(arrivals: Arrivals) -> bool:
 
 
 def is_mostly_first(arrivals: Arrivals) -> bool:
-    """Whether most of the answer came at the first moment."""
+    """Whether most of the answer came in the first arrival."""
     visible = arrivals.output_tokens - arrivals.unseen
     return arrivals.is_bundled and visible >= FEWEST_IN_ONE_PIECE and arrivals.first_tokens > visible / 2

@@ -1,4 +1,4 @@
-"""What a metric is: a pure function from samples to numbers.
+"""The definition of a metric: a pure function from samples to numbers.
 
 One metric (or one family of them) is one module of this package with its `Metric`s in a module-level tuple `METRICS`;
 `app.metrics` finds it.
@@ -19,12 +19,12 @@ SOURCES: Mapping[Source, str] = {
     "sensor": "From the machine's sensors",
     "import": "Imported",
 }
-"""In a reader's words."""
+"""Sources in words for a reader."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One number of one sample, from one source; a `value` of None has a reason."""
+    """One number of one sample from one source; a `value` of None has a reason."""
 
     source: Source
     value: float | None
@@ -36,12 +36,12 @@ class Term:
     """The entry of the glossary that explains a metric, or several of one family."""
 
     key: str
-    """Its anchor."""
+    """The anchor of the entry on the glossary page."""
     title: str
     text: str
     formula: str = ""
     section: Literal["reader", "engine"] = "reader"
-    """What a reader feels, or what the engine does."""
+    """Whether the metric is what a reader feels or what the engine does."""
 
 
 @dataclass(frozen=True)
@@ -53,38 +53,42 @@ class Metric:
     unit: str
     better: Literal["higher", "lower"]
     explanation: str
-    """What it is, in one plain sentence for a page."""
+    """One plain sentence that explains the metric on a page."""
     term: Term | None = None
-    """None: title and explanation make its entry of the glossary."""
+    """The glossary entry; None: title and explanation make the entry."""
     order: int = 100
-    """Its place among the metrics that follow the headline; equal ones are in the order of their keys."""
+    """The position among the metrics after the headline; equal ones are sorted by key."""
     alias: str = ""
-    """What addresses and commands may call it besides its key."""
+    """A short name in addresses and commands besides the key."""
     formula: Callable[[Sample], Sequence[Reading]] | None = None
-    """What `read` gives for one sample, without its checks; None: `round_formula` has it."""
+    """The formula for one sample, without the checks of `read`; None when the metric has a `round_formula`."""
     round_formula: Callable[[Sequence[Sample]], Sequence[Reading]] | None = None
-    """Of a metric that belongs to all streams of a round together."""
+    """The formula of a metric that belongs to all streams of a round together."""
     for_cached_prompt: bool = False
-    """Read from the samples that were meant to find their prompt in the cache, and from no others."""
+    """Whether the metric is read only from the samples whose prompt should be in the cache."""
     counts_failures: bool = False
-    """Of a metric with `round_formula`: a request without a whole answer counts in its round, with nothing achieved."""
+    """For a metric with `round_formula`: whether a request without a whole answer counts in its round as having
+    achieved nothing."""
+    counts_warmups: bool = False
+    """Whether warm-ups are read too: for an event that comes once, most likely in a warm-up."""
     invalidated_by: frozenset[str] = frozenset()
-    """Flags that make this metric, but not the whole sample, worthless."""
+    """Flags that invalidate this metric but not the whole sample."""
     server_invalidated_by: frozenset[str] = frozenset({"unit_mismatch", "implausible"})
-    """Flags that make only the server's reading worthless; each is a null reason too."""
+    """Flags that invalidate only the server's reading; each is a null reason too."""
     assumed_run_deviation: float = 0.04
-    """By how much, relatively, runs of one configuration are taken to differ where no history tells."""
+    """The relative standard deviation between runs of one configuration that is assumed without a history."""
     formula_version: int = 1
 
     @property
     def is_about_streams(self) -> bool:
-        """Whether it says something new of several streams only."""
+        """Whether the metric says something new only with several streams."""
         return self.counts_failures
 
     def read(self, streams: Sequence[Sample]) -> list[Reading]:
-        """Every source's reading of one round, which is one sample for a metric with `formula`.
+        """Returns every source's reading of one round, which is one sample for a metric with `formula`.
 
-        At least one reading, a null with a reason where there is no sound number; none where the metric does not apply.
+        There is at least one reading, a null with a reason when no sound number exists; none when the metric does not
+        apply.
         """
         if self.round_formula is not None:
             readings = self.round_formula(streams)
@@ -114,7 +118,7 @@ NULL_REASONS = {
     "buffered": "The tokens arrived in bursts, most likely through a buffering proxy: their times say nothing.",
     "not_streamed": "The server sent one piece of JSON instead of a stream.",
     "zero_span": "All tokens arrived at the same moment.",
-    "one_piece": "The answer arrived in one piece, or nearly: when its first token was made, nobody knows.",
+    "one_piece": "The answer arrived in one piece, or nearly: the time of its first token is unknown.",
     "too_few_events": "The tokens arrived in too few pieces: the speed is not known within 10 %.",
     "tokens_unknown": "The server does not say how many tokens it wrote, and its events hold several each.",
     "late_start": "The first tokens were held back or read late: the server's own time is longer.",
@@ -127,20 +131,23 @@ NULL_REASONS = {
     "no_sample": "No sample was taken.",
     "exceeds_context": "The prompt and its output do not fit into the server's context.",
     "one_length": "A slope needs two prompt lengths in one run.",
-    "hidden_tokens": "Most of the tokens were never seen, so that nobody knows when they came.",
-    "unseen_reasoning": "The model reasoned unseen before its first token: TTFT is no time of the prompt alone.",
+    "hidden_tokens": "Most of the tokens never appeared in the stream, so their times are unknown.",
+    "unseen_reasoning": "The model reasoned unseen before its first token: TTFT is not the time of the prompt alone.",
     "no_slope": "TTFT did not grow with the prompt.",
     "no_duration": "The server states no duration.",
     "concurrent_streams": "Several streams ran at once.",
-    "overlapping_prefill": "Other prompts were processed at the same time, so the server's time is not of one alone.",
-    "unit_mismatch": "The server's durations are in another unit than they should be.",
+    "overlapping_prefill": "Other prompts were processed at the same time, so the server's time is not for one prompt.",
+    "unit_mismatch": "The server's durations are in the wrong unit.",
     "implausible": "The server's figures cannot be those of this answer.",
-    "not_finite": "The figures give no number that makes sense.",
+    "not_finite": "The values give no valid number.",
     "not_stated": "The server did not state it.",
-    "not_measured": "Nothing that was read tells it.",
-    "not_reused": "The server worked through the prompt anew although it had just seen it.",
-    "few_readings": "It took less than two readings of the sensors, which come twice a second.",
-    "idle_cards": "The GPUs that tell their power did no work, and the processor does not tell its own.",
+    "not_measured": "Nothing that was read reports it.",
+    "already_loaded": "The model was in memory already: no sample waited for it.",
+    "model_load": "The server loaded the model first: TTFT is mostly that.",
+    "filled_cache": "No earlier request had put the prompt into the server's cache: this one did.",
+    "not_reused": "The server processed the prompt again although it had just seen it.",
+    "few_readings": "It was too short for two readings of the sensors, which are read twice a second.",
+    "idle_cards": "The GPUs that report their power did no work, and the processor does not report its own.",
     "few_gaps": "Fewer than two tokens arrived, so there is no gap.",
 }
 

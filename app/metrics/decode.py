@@ -1,6 +1,6 @@
-"""Decode speed and its inverse: n - m tokens in the time between the first arrival and the last, which m came with.
+"""Decode speed and its inverse: the tokens after the first arrival over the time from the first arrival to the last.
 
-Where the times of the events do not tell the speed within 10 %, there is none.
+When the times of the events do not give the speed within 10 %, there is none.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,15 +12,15 @@ from app.metrics.arrivals import UNCERTAINTY, Arrivals, arrivals_of, is_held_to_
 from app.metrics.base import Metric, Reading, Term, missing
 
 LONGEST_TOKEN_BYTES = 16
-"""Events that hold more on average hold several tokens."""
+"""Events with more bytes than this on average hold several tokens."""
 DISAGREEMENT = 0.05
-"""Relative difference between client and server above which one of them is wrong."""
+"""The relative difference between client and server above which one of them is wrong."""
 UNTIMED = frozenset({"buffered", "zero_span", "too_few_events"})
-"""Reasons that leave no time between tokens either."""
+"""Null reasons for which the time between tokens is unknown too."""
 
 
 class Decode(NamedTuple):
-    """Tokens after the first arrival, and how long they took."""
+    """The number of tokens after the first arrival, and the time they took."""
 
     steps: float
     span_ms: float
@@ -31,7 +31,7 @@ class Decode(NamedTuple):
 
 
 def client_decode(sample: Sample) -> Decode | str:
-    """As the client timed it, or the reason why it is unknown."""
+    """Returns decode as the client timed it, or the reason why it is unknown."""
     decode = _timed(sample)
     if isinstance(decode, Decode) and (_began_late(sample) or _began_before(sample, decode)):
         return "late_start" if (difference_of_sides(sample) or 0) > DISAGREEMENT else decode
@@ -39,7 +39,7 @@ def client_decode(sample: Sample) -> Decode | str:
 
 
 def server_decode(sample: Sample) -> Decode | str | None:
-    """As the server states it, or the reason why it is unknown; None where it states nothing."""
+    """Returns decode as the server states it, or the reason why it is unknown; None when the server states nothing."""
     server = sample.trace.server
     if server is None or server.output_tokens is None:
         return None
@@ -49,7 +49,8 @@ def server_decode(sample: Sample) -> Decode | str | None:
 
 
 def difference_of_sides(sample: Sample) -> float | None:
-    """The client's speed over the server's, minus one; None where there are not both, or the server's cannot be."""
+    """Returns the client's speed over the server's, minus one; None without both, or when the server's is
+    implausible."""
     client, server = _timed(sample), server_decode(sample)
     if not isinstance(client, Decode) or not isinstance(server, Decode):
         return None
@@ -59,7 +60,7 @@ def difference_of_sides(sample: Sample) -> float | None:
 
 
 def is_in_one_piece(sample: Sample) -> bool:
-    """Whether the answer, or most of it, was made before any of it arrived."""
+    """Whether the answer, or most of it, was generated before any of it arrived."""
     arrivals = arrivals_of(sample.trace)
     if arrivals is None or sanity_checks.is_output_count_absurd(sample):
         return False
@@ -95,9 +96,10 @@ def _timed(sample: Sample) -> Decode | str:
 
 
 def is_count_unknown(sample: Sample) -> bool:
-    """Whether the events were counted although they hold several tokens each.
+    """Whether the events were counted as tokens although they hold several each.
 
-    Their length tells, or that the answer ended at the length that was asked for with fewer events than that.
+    Two signs give this away: their length, or an answer that stopped at the requested length with fewer events than
+    that.
     """
     trace, events = sample.trace, len(sample.trace.token_events)
     if trace.count_source is not CountSource.EVENTS:
@@ -107,13 +109,13 @@ def is_count_unknown(sample: Sample) -> bool:
 
 
 def _began_late(sample: Sample) -> bool:
-    """Whether the first tokens waited for the reader, or for something on their way."""
+    """Whether the first tokens were delayed by the reader or on their way."""
     arrivals = arrivals_of(sample.trace)
     return sanity_checks.is_reader_late(sample) or (arrivals is not None and arrivals.first_events > 1)
 
 
 def _began_before(sample: Sample, decode: Decode) -> bool:
-    """Whether the server says that it decoded for longer than was seen, and there was time for that before."""
+    """Whether the server states a longer decode than was seen, and decode can have begun before the first event."""
     server, last_ms = sample.trace.server, token_times.last_token_ms(sample.trace)
     if server is None or not server.prompt_ms or not server.decode_ms or last_ms is None:
         return False
@@ -166,7 +168,7 @@ METRICS = (
         term=Term(
             "tpot",
             "TPOT",
-            "Time per output token after the first: decode speed turned upside down.",
+            "Time per output token after the first: the inverse of decode speed.",
             "(last token - first token) / (n - 1)",
         ),
         assumed_run_deviation=0.02,

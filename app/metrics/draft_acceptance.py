@@ -5,7 +5,7 @@ from app.metrics.base import Metric, Reading, Term
 
 
 def read_draft_acceptance(sample: Sample) -> Sequence[Reading]:
-    """Accepted / drafted tokens; no reading at all where nothing was drafted."""
+    """Reads accepted / drafted tokens; there is no reading when nothing was drafted."""
     server = sample.trace.server
     if server is None or not server.draft_tokens or server.draft_accepted_tokens is None:
         return []
@@ -23,8 +23,8 @@ METRICS = (
         term=Term(
             "speculative-decoding",
             "Speculative decoding",
-            "A small and fast draft proposes several tokens, and the large model checks them in one step. It wins "
-            "time when many are accepted; the text stays that of the large model.",
+            "A small and fast draft model proposes several tokens, and the large model checks them in one step. It "
+            "saves time when many are accepted; the text stays that of the large model.",
             "acceptance = accepted / drafted tokens",
             section="engine",
         ),

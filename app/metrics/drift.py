@@ -17,16 +17,17 @@ from app.metrics import HEADLINE_METRICS, applies_to, is_usable, metrics, rounds
 
 FLAG = "drift"
 FALSE_ALARMS = 0.015
-"""In so many runs without drift there may be a flag, over all of their workloads and metrics together."""
+"""The share of runs without drift that may be flagged, over all of their workloads and metrics together."""
 NEIGHBOURS_SHARE = 1 / 3
-"""Of the false alarms, for the test of neighbours where there is one."""
+"""The share of the false alarms that goes to the test of neighbours, where it is used."""
 MIN_FOR_NEIGHBOURS = 8
 MIN_CHANGE = math.log1p(0.02)
-"""From the first repetition to the last, or from the lowest to the highest: less is of no consequence."""
+"""The smallest change that counts, from the first repetition to the last, or from the lowest to the highest."""
 
 
 def with_drift(samples: Sequence[Sample]) -> list[Sample]:
-    """The samples of a run, flagged where those of their workload drift; warm-ups and unusable ones never are."""
+    """Returns the samples of a run, flagged where the repetitions of their workload drift; warm-ups and unusable
+    samples never are."""
     workloads: dict[tuple[Workload, bool], list[Sample]] = {}
     for sample in samples:
         if is_usable(sample):
@@ -47,7 +48,7 @@ def with_drift(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def _series(samples: Sequence[Sample]) -> Iterable[Sequence[float]]:
-    """Of each metric of the triple, from the source that has the most: a value for each round, in order of time."""
+    """Returns the values of each headline metric by round in order of time, from the source with the most values."""
     rounds = rounds_of(samples)
     for metric in (metrics()[key] for key in HEADLINE_METRICS):
         by_source: dict[str, list[float]] = {}
@@ -90,7 +91,7 @@ def _has_trend(logs: Sequence[float], false_alarms: float) -> bool:
 
 
 def _are_neighbours_alike(logs: Sequence[float], false_alarms: float) -> bool:
-    """Equal values have the mean of their ranks."""
+    """Whether neighbouring values are alike; equal values get the mean of their ranks."""
     if max(logs) - min(logs) < MIN_CHANGE:
         return False
     count, ordered = len(logs), sorted(logs)

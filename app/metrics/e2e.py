@@ -6,7 +6,7 @@ from app.metrics.base import Metric, Reading, Term, missing
 
 
 def read_e2e(sample: Sample) -> Sequence[Reading]:
-    """t_last - t0; for one JSON body, when it had come."""
+    """Reads t_last - t0; for an answer in one JSON body, the time when it had arrived."""
     trace = sample.trace
     if trace.not_streamed:
         return [Reading("client", trace.end_ms) if trace.end_ms is not None else missing("client", "not_streamed")]

@@ -1,4 +1,4 @@
-"""Energy, where the machine's sensors give power."""
+"""Energy, for machines whose sensors report power."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,8 @@ from app.metrics.decode import client_decode
 
 
 def read_energy(streams: Sequence[Sample]) -> Sequence[Reading]:
-    """Mean power during decode x its time / tokens decoded: for a lone stream power / decode speed."""
+    """Reads mean power during decode times its duration / tokens decoded; for a lone stream that is power / decode
+    speed."""
     readings = streams[0].sensors
     if not sensors.has_power(readings):
         return []
@@ -36,14 +37,14 @@ METRICS = (
         title="Energy per token",
         unit="J",
         better="lower",
-        explanation="Mean power of the processors and of the GPUs that worked, as far as they tell theirs, during "
-        "decode, over decode speed.",
+        explanation="Mean power of the processors and of the GPUs that worked during decode, as far as "
+        "it is reported, over decode speed.",
         round_formula=read_energy,
         term=Term(
             "energy",
             "Energy per token",
-            "What a token of the answer costs in electricity, where a sensor tells the power: of the processors, and "
-            "of those GPUs that worked meanwhile. Its reciprocal is decode per watt.",
+            "The energy that one token of the answer takes, where sensors report the power of the processors and of "
+            "the GPUs that worked. Its reciprocal is decode per watt.",
             "mean power during decode / decode speed",
         ),
         formula_version=3,

@@ -5,7 +5,7 @@ from app.metrics.base import Metric, Reading, Term
 
 
 def read_expert_cache(sample: Sample) -> Sequence[Reading]:
-    """Hits / lookups of the experts needed; no reading where the server has no such cache."""
+    """Reads hits / lookups of the experts needed; there is no reading when the server has no such cache."""
     server = sample.trace.server
     return [] if server is None or server.expert_hit_share is None else [Reading("server", server.expert_hit_share)]
 

@@ -4,10 +4,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from app.core.samples import CountSource, Sample, Status
-from app.metrics import sanity_checks, token_times
+from app.metrics import load, sanity_checks, token_times
 from app.metrics.decode import DISAGREEMENT, client_decode, difference_of_sides
 
-COLD_LOAD_MS = 100.0
 CACHED_SHARE = 0.02
 SLEPT_S = 0.1
 
@@ -20,8 +19,8 @@ class Flag:
     disqualifies: bool
     """Keeps the sample out of all statistics."""
     holds: Callable[[Sample], bool | None] | None
-    """None where the sample lacks what the rule asks for: what was flagged while measuring stays then. Without
-    a rule, all samples of a run together tell (see app.metrics.drift)."""
+    """The rule: None when the sample lacks the data that the rule needs, and then the stored flag stays. A flag without
+    a rule is judged from all samples of a run together (see app.metrics.drift)."""
     rule_version: int = 1
     """Raised when `holds` changes: the flags of earlier runs are then computed anew."""
     former_key: str = ""
@@ -29,7 +28,7 @@ class Flag:
 
     @property
     def title(self) -> str:
-        """`not streamed`"""
+        """The flag's title, as `not streamed`."""
         return self.key.replace("_", " ")
 
 
@@ -51,9 +50,10 @@ def _cached(sample: Sample) -> bool:
 
 
 def _truncated(sample: Sample) -> bool:
-    """Against the server's own tokenizer where it has one, else against half of a rough estimate.
+    """Whether the prompt was cut: compared with the count of the server's own tokenizer, else with half of a rough
+    estimate.
 
-    It disqualifies nothing: tokens and times that the server states belong together, only to another length.
+    This disqualifies nothing: the server's tokens and times belong together, only for another length.
     """
     prompt_tokens = sample.trace.prompt_tokens
     if prompt_tokens is None:
@@ -64,7 +64,7 @@ def _truncated(sample: Sample) -> bool:
 
 
 def _unseen_tokens(sample: Sample) -> int:
-    """Output tokens that the server counted beyond one per token event."""
+    """Returns the number of output tokens that the server counted beyond one per token event."""
     trace = sample.trace
     if trace.output_tokens is None or trace.not_streamed or trace.count_source is CountSource.EVENTS:
         return 0
@@ -77,7 +77,8 @@ def _multi_token_chunks(sample: Sample) -> bool:
 
 
 def _hidden_tokens(sample: Sample) -> bool:
-    """Reasoning that the server keeps to itself; or more tokens than bytes: their text cannot have been there."""
+    """Whether the server hides its reasoning, or there are more tokens than bytes: then the text of some was never
+    sent."""
     n = sample.trace.output_tokens or 0
     is_hidden = token_times.unseen_reasoning(sample.trace) > 0 or token_times.visible_bytes(sample.trace) < n
     return _unseen_tokens(sample) > max(1, 0.05 * n) and is_hidden
@@ -96,12 +97,13 @@ def _cache_state_unknown(sample: Sample) -> bool:
 
 
 def _too_few_events(sample: Sample) -> bool:
-    """Several tokens came, but nobody can tell how fast."""
+    """Whether several tokens came in too few events to time them."""
     return client_decode(sample) in ("too_few_events", "zero_span", "tokens_unknown")
 
 
 def _count_mismatch(sample: Sample) -> bool:
-    """By the server's sum of prompt and output, cached tokens in it or not; or by the events, which hold one each."""
+    """Whether the counts contradict the server's sum of prompt and output tokens (with or without cached ones), or the
+    events, which hold one token each."""
     trace = sample.trace
     n, events = trace.output_tokens, len(trace.token_events)
     if n is None or trace.count_source is CountSource.EVENTS:
@@ -127,6 +129,13 @@ def _implausible(sample: Sample) -> bool:
     )
 
 
+def _concurrent(sample: Sample) -> bool | None:
+    """The server was busy around the request, or says that it waited behind others; streams of one round do."""
+    if sanity_checks.waited_in_queue(sample):
+        return True
+    return sample.sensors.get("server_was_busy")
+
+
 def _interrupted(sample: Sample) -> bool | None:
     slept_s = sample.sensors.get("slept_s")
     if sample.sensors.get("cancelled") or slept_s is None:
@@ -143,8 +152,9 @@ FLAGS = {
     for flag in (
         Flag(
             "interrupted",
-            "The sample was cut short or torn apart: the run was cancelled, or this machine slept, in its middle.",
-            "Measure again and let the run come to its end on a machine that stays awake.",
+            "The sample was cut short or paused: the run was cancelled or this machine was suspended in the middle of "
+            "it.",
+            "Measure again, and let the run finish on a machine that stays awake.",
             True,
             _interrupted,
         ),
@@ -179,16 +189,16 @@ FLAGS = {
         Flag(
             "truncated_prompt",
             "The server processed fewer prompt tokens than were sent: it cut the prompt.",
-            "Raise the server's context, or take a shorter suite: TTFT and prefill belong to the shorter prompt.",
+            "Raise the server's context, or use a shorter suite: TTFT and prefill belong to the shorter prompt.",
             False,
             _truncated,
         ),
         Flag(
             "model_load",
             "The server loaded the model during this request.",
-            "Load time is shown apart; let a warm-up sample take it.",
+            "Load time is shown separately; add a warm-up, so that no sample includes it.",
             False,
-            lambda s: s.trace.server is not None and (s.trace.server.load_ms or 0) >= COLD_LOAD_MS,
+            load.is_cold,
             former_key="cold",
         ),
         Flag(
@@ -200,8 +210,9 @@ FLAGS = {
         ),
         Flag(
             "cache_state_unknown",
-            "Part of the prompt may have come from the server's cache, which does not say: nothing kept it out, the "
-            "prompt holds far more tokens than were sent, or was read faster than any hardware can.",
+            "Part of the prompt may have come from the server's cache without being reported: the cache was not "
+            "defeated, the prompt has far more tokens than were sent, or it was processed faster than any hardware "
+            "can.",
             "Prefill is not computed. Let the suite defeat the cache, and take a system prompt out of the server.",
             False,
             _cache_state_unknown,
@@ -209,7 +220,7 @@ FLAGS = {
         ),
         Flag(
             "early_stop",
-            "The answer ended before the asked length.",
+            "The answer ended before the requested length.",
             "Short answers make noisy speeds: compare only runs of the same output length.",
             False,
             _early_stop,
@@ -217,7 +228,7 @@ FLAGS = {
         ),
         Flag(
             "exceeded_max_tokens",
-            "The server wrote more tokens than asked for.",
+            "The server wrote more tokens than requested.",
             "It ignores the output limit: compare only runs of the same output length.",
             False,
             _exceeded_max_tokens,
@@ -241,8 +252,8 @@ FLAGS = {
         Flag(
             "hidden_tokens",
             "The server counts more tokens than the stream showed.",
-            "Hidden reasoning or swallowed tags: a few of them count in decode speed; where they are most of the "
-            "tokens, there is none.",
+            "Hidden reasoning or removed tags: a few of them count in decode speed; when they are most of the tokens, "
+            "decode is not computed.",
             False,
             _hidden_tokens,
         ),
@@ -263,22 +274,22 @@ FLAGS = {
         Flag(
             "client_server_mismatch",
             "Decode as Roofmark timed it and as the server states it differ by more than 5 %.",
-            "Measure on the server's own machine and without a proxy; what was held back or read late at the start is "
-            "left out, and the server's figure stands.",
+            "Measure on the server's own machine and without a proxy; when tokens were held back or read late at the "
+            "start, only the server's value is shown.",
             False,
             _client_server_mismatch,
         ),
         Flag(
             "unit_mismatch",
             "The server's own durations are off by about a factor of a thousand.",
-            "Its figures are in another unit than stated and are left out: the client's stand.",
+            "The server's values are in another unit than stated and are left out; the client's are used.",
             False,
             sanity_checks.is_unit_mismatch,
         ),
         Flag(
             "implausible",
-            "A figure cannot be true: it contradicts what was asked for and seen, or is above twice the ceiling.",
-            "Contradicting figures of the server are left out and the client's stand; above the ceiling, check the "
+            "A value cannot be true: it contradicts what was requested and seen, or is above twice the ceiling.",
+            "Contradicting values of the server are left out and the client's are used; above the ceiling, check the "
             "machine's memory bandwidth and the model's geometry.",
             False,
             _implausible,
@@ -288,12 +299,13 @@ FLAGS = {
             "The server was working for somebody else at the same time.",
             "Measure again while nobody else uses the server.",
             True,
-            lambda s: s.sensors.get("server_was_busy"),
+            _concurrent,
+            rule_version=2,
         ),
         Flag(
             "client_scheduling_delay",
             "Roofmark's own reader was late: this machine had no processor free when tokens arrived.",
-            "Stop what else keeps this machine busy, or measure from another one: each arrival is noted too late.",
+            "Stop the other programs on this machine, or measure from another one: arrivals are recorded too late.",
             False,
             _client_scheduling_delay,
             former_key="loop_lag",
@@ -311,14 +323,15 @@ FLAGS = {
 
 
 def flags_of(sample: Sample) -> tuple[str, ...]:
-    """All flags of a sample, in the order above. A failed sample has an error instead."""
+    """Returns all flags of a sample, in the order above. A failed sample has an error instead."""
     if sample.trace.status is Status.FAILED:
         return ()
     return tuple(key for key, flag in FLAGS.items() if flag.holds is not None and flag.holds(sample))
 
 
 def refreshed_flags(sample: Sample) -> tuple[str, ...]:
-    """The flags of a stored sample by today's rules. Those that its record cannot decide stay as they were."""
+    """Returns the flags of a stored sample by the current rules. A flag that its record cannot decide stays as
+    stored."""
     if sample.trace.status is Status.FAILED:
         return sample.flags
     verdicts = {key: flag.holds(sample) if flag.holds else None for key, flag in FLAGS.items()}
@@ -327,7 +340,7 @@ def refreshed_flags(sample: Sample) -> tuple[str, ...]:
 
 
 def is_usable(sample: Sample) -> bool:
-    """Whether statistics may take it."""
+    """Whether statistics may use the sample."""
     return not sample.is_warmup and is_sound(sample.trace.status, sample.flags)
 
 
@@ -335,10 +348,10 @@ NO_WHOLE_ANSWER = frozenset({"incomplete", "empty"})
 
 
 def is_unanswered(sample: Sample) -> bool:
-    """Whether the request got no whole answer: it has no figures of its own, but took its part in the round."""
+    """Whether the request got no whole answer: it has no figures of its own, but was part of the load of its round."""
     return sample.trace.status is not Status.OK or not NO_WHOLE_ANSWER.isdisjoint(sample.flags)
 
 
 def is_sound(status: str, flags: Collection[str]) -> bool:
-    """Whether statistics may take what was measured with this status and these flags."""
+    """Whether statistics may use what was measured with this status and these flags."""
     return status == Status.OK and not any(FLAGS[key].disqualifies for key in flags if key in FLAGS)

@@ -27,9 +27,9 @@ def _reader(choose: Callable[[Sequence[float]], float]) -> Callable[[Sample], Se
 _TERM = Term(
     "itl",
     "ITL",
-    "Inter-token latency: the pause between one token and the next, as a reader sees it. p50 is the middle "
-    "pause, one in ten is longer than p90, one in a hundred longer than p99. Where an event of the stream "
-    "holds several tokens it is called chunk gap.",
+    "Inter-token latency: the gap between one token and the next, as a reader sees it. p50 is the median gap, one in "
+    "ten is longer than p90, one in a hundred longer than p99. Where an event of the stream holds several tokens it "
+    "is called chunk gap.",
     "gaps between token events that follow each other",
 )
 
@@ -40,7 +40,7 @@ def _metric(statistic: str, order: int, choose: Callable[[Sequence[float]], floa
         title=f"ITL {statistic}",
         unit="ms",
         better="lower",
-        explanation="Inter-token latency: the pause between one token and the next, as a reader sees it.",
+        explanation="Inter-token latency: the gap between one token and the next, as a reader sees it.",
         formula=_reader(choose),
         order=order,
         term=_TERM,

@@ -1,8 +1,8 @@
-"""Which streams of a round had their prompts processed at the same time.
+"""Whether the prompts of a round's streams were processed at the same time.
 
-An engine that batches clocks a request's prefill while it also works on the other prompts of the batch: tokens over
-that time are not the speed of one prompt. What our own clock saw tells where that was so: a server's prefill ended when
-the first token came, and began as long before as the server says.
+An engine that batches times a request's prefill while it also works on the other prompts of the batch: tokens over that
+time are not the speed of one prompt. The client's clock shows where that happened: a server's prefill ended when the
+first token came, and began as long before as the server states.
 """
 
 from collections.abc import Sequence
@@ -13,18 +13,19 @@ from app.core.samples import Sample
 from app.metrics import token_times
 
 Window = tuple[float, float]
-"""From and to, in ms after the round's t0."""
+"""Start and end in ms after the round's t0."""
 
 OVERLAP_SHARE = 0.05
-"""Of a prefill's time: beside others for no longer than this, its speed is its own."""
+"""The share of a prefill's time that may overlap others before its speed no longer counts as its own."""
 JITTER_MS = 2.0
-"""By which a first token may come late, so that prefills in turns seem to overlap."""
+"""By how much a first token may be late, so that prefills in turns seem to overlap."""
 
 
 def with_prefill_overlaps(samples: Sequence[Sample]) -> list[Sample]:
-    """The samples, of any rounds, each saying whether its prefill overlapped another stream's (`prefill_overlaps`).
+    """Returns the samples, of any rounds, each with `prefill_overlaps`: whether its prefill overlapped another
+    stream's.
 
-    That stays unknown where a stream of the round is missing; a lone stream overlaps none and is left as it is.
+    It stays unknown when a stream of the round is missing; a lone stream overlaps none and is left as it is.
     """
     if all(sample.point.concurrency == 1 or sample.prefill_overlaps is not None for sample in samples):
         return list(samples)
@@ -41,7 +42,8 @@ def with_prefill_overlaps(samples: Sequence[Sample]) -> list[Sample]:
 
 
 def prefill_window(sample: Sample) -> Window | None:
-    """As the server states its length; else from t0 to the first token, or to the end where none came."""
+    """Returns the window of a prefill: as long as the server states; else from t0 to the first token, or to the end
+    when none came."""
     trace = sample.trace
     first_ms = token_times.first_token_ms(trace)
     end_ms = trace.end_ms if first_ms is None else first_ms
@@ -70,7 +72,7 @@ def _is_shared(window: Window, shared: float) -> bool:
 
 
 def shared_ms(windows: Sequence[Window]) -> list[float]:
-    """For how much of each window at least one of the others was open too.
+    """Returns for how many ms of each window at least one of the others was open too.
 
     >>> shared_ms([(0, 10), (4, 6), (10, 12)])
     [2.0, 2.0, 0.0]

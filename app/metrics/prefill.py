@@ -7,14 +7,15 @@ from app.metrics import sanity_checks, token_times
 from app.metrics.arrivals import arrivals_of
 from app.metrics.base import Metric, Reading, Term, missing
 from app.metrics.decode import is_in_one_piece
+from app.metrics.load import is_cold
 
 MIN_FRESH_TOKENS = 32
 MOST_DECODE_SHARE = 0.25
-"""Of TTFT, for further tokens that came with the first one."""
+"""The largest share of TTFT that may be decode of further tokens that came with the first one."""
 
 
 def fresh_prompt_tokens(sample: Sample) -> int | None:
-    """Prompt tokens that had to be processed; None where that cannot be known."""
+    """Returns the prompt tokens that had to be processed; None when that cannot be known."""
     trace = sample.trace
     if sanity_checks.is_prompt_count_absurd(sample):
         return None
@@ -51,7 +52,7 @@ def _server(sample: Sample, tokens: int, duration_ms: float | None) -> Reading:
 
 
 def _client(sample: Sample) -> Reading:
-    """Fresh tokens / TTFT: holds HTTP, queue, template and the first decode step, hence a lower bound."""
+    """Reads fresh tokens / TTFT: a lower bound, since TTFT includes HTTP, queue, template and the first decode step."""
     trace = sample.trace
     if trace.not_streamed:
         return missing("client", "not_streamed")
@@ -62,6 +63,8 @@ def _client(sample: Sample) -> Reading:
         return missing("client", "no_token")
     if sanity_checks.is_prompt_count_absurd(sample):
         return missing("client", "implausible")
+    if is_cold(sample):
+        return missing("client", "model_load")
     if reason := _unlike_prompt(sample, ttft_ms):
         return missing("client", reason)
     fresh = fresh_prompt_tokens(sample)
@@ -77,7 +80,7 @@ def _client(sample: Sample) -> Reading:
 
 
 def _unlike_prompt(sample: Sample, ttft_ms: float) -> str | None:
-    """Why TTFT is not mostly the time of the prompt."""
+    """Returns the reason why TTFT is not mostly the time of the prompt, if there is one."""
     if is_in_one_piece(sample):
         return "one_piece"
     if token_times.unseen_reasoning(sample.trace):
@@ -101,18 +104,18 @@ METRICS = (
         title="Prefill",
         unit="tok/s",
         better="higher",
-        explanation="Prompt processing speed: how many prompt tokens the server works through per second.",
+        explanation="Prompt processing speed: how many prompt tokens the server processes per second.",
         formula=read_prefill,
         alias="prefill",
         term=Term(
             "prefill",
             "Prefill",
-            "Working through the prompt before the first token of the answer. All tokens of the prompt are computed "
+            "Processing the prompt before the first token of the answer. All tokens of the prompt are computed "
             "together, so it is mostly limited by how much the hardware can compute. Where the server does not state "
             "its own timing, the speed over TTFT is a lower bound.",
             "fresh prompt tokens / prefill time",
         ),
         assumed_run_deviation=0.03,
-        formula_version=5,
+        formula_version=6,
     ),
 )

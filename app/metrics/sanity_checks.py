@@ -1,7 +1,7 @@
-"""What cannot be: figures of a server that contradict what was asked for, or our own clock.
+"""Checks for figures of a server that contradict the request or the client's clock.
 
-The bounds are wide. A server's prefill may be a good deal faster than ours, since TTFT holds the network and the queue,
-and its decode may be longer than what was seen of it, since tokens can be hidden.
+The bounds are wide. A server's prefill may be a good deal faster than the client's, since TTFT includes the network and
+the queue, and its decode may be longer than what was seen of it, since tokens can be hidden.
 """
 
 from app.core.samples import CacheDefeat, Sample
@@ -9,13 +9,13 @@ from app.metrics import token_times
 from app.metrics.arrivals import FEWEST_HELD, Arrivals
 
 UNIT = 1000
-"""Between seconds, milliseconds and microseconds."""
+"""The factor between seconds, milliseconds and microseconds."""
 
 MANY_TIMES = 10
 TOO_FEW = 1.5
 MISCOUNT_SHARE = 0.05
 MISCOUNT_TOKENS = 4
-"""What a server may cut into several events, such as the name of a tool."""
+"""The number of tokens that a server may spread over several events each, such as the name of a tool."""
 LONGEST_TEMPLATE_TOKENS = 4096
 MISCOUNT_PROMPT_TOKENS = 256
 SHORTEST_MS = 0.001
@@ -24,26 +24,34 @@ PREFILL_TOO_SHORT = 50
 DECODE_TOO_SHORT = 5
 JITTER_MS = 50.0
 MAX_PREFILL_TOKENS_PER_S = 200_000
-"""No hardware works through the prompt of a single request faster."""
+"""No hardware processes the prompt of a single request faster than this."""
 FAR_PROMPT = 1.3
 FAR_TOKENS = 64
-"""A prompt of so many times the tokens that we estimate, and so many more, holds a text of the server's own."""
+"""A prompt with FAR_PROMPT times the estimated tokens, and at least this many more, includes a text of the server's
+own."""
 FAR_PROMPT_COUNTED = 1.1
-"""As `FAR_PROMPT`, by the server's own tokenizer."""
+"""As `FAR_PROMPT`, for a count of the server's own tokenizer."""
 HELD_BACK_TIMES = 10
 HELD_BACK_TIMES_BUNDLED = 3
-"""An answer that comes so many times as fast as its prompt was read was made before it came. It takes more where each
-token has its own event: of a lone request, all but the prompt's time may be a queue or a model being loaded."""
+"""An answer that arrives this many times as fast as its prompt was read was generated before it arrived. The factor is
+larger when each token has its own event: all of a lone request's wait except the prompt's time may be a queue or a
+model being loaded."""
+QUEUED_MS = 100.0
+QUEUED_MS_PER_TOKEN = 0.1
+QUEUED_SHARE = 0.1
+"""A lone request that waited in the server's queue for longer than this, and for this share of TTFT, waited for others.
+Ollama's figure also holds what its template, its tokenizer and saving the prompt before take."""
 LAG_MS = 2.0
-"""A reader that is later than this on average is late..."""
+"""A reader whose mean delay exceeds this is late..."""
 LAG_SHARE = 0.1
-"""... when it also is this share of the mean gap between events, or of TTFT."""
+"""... when the delay also exceeds this share of the mean gap between events, or of TTFT."""
 # below it, TTFT is mostly network and set-up on a fast server
 LONG_PROMPT_TOKENS = 256
 
 
 def is_output_count_absurd(sample: Sample) -> bool:
-    """Many times what was asked for and what was seen, or far less than was seen: an event holds a token or more."""
+    """Whether the count is many times what was requested and seen, or far less than was seen: an event holds at least
+    one token."""
     n, events = sample.trace.output_tokens, len(sample.trace.token_events)
     if n is None:
         return False
@@ -52,7 +60,8 @@ def is_output_count_absurd(sample: Sample) -> bool:
 
 
 def is_prompt_count_absurd(sample: Sample) -> bool:
-    """Many times what was sent, beyond any chat template; or far from what the server's own tokenizer says."""
+    """Whether the count is many times what was sent, beyond any chat template; or far from the count of the server's
+    own tokenizer."""
     stated = _stated_prompt_tokens(sample)
     if sample.expected_prompt_tokens:
         return stated > 2 * sample.expected_prompt_tokens + MISCOUNT_PROMPT_TOKENS
@@ -60,11 +69,11 @@ def is_prompt_count_absurd(sample: Sample) -> bool:
 
 
 def may_hold_cached_prompt(sample: Sample, *, is_stated_fresh: bool = False) -> bool:
-    """Whether cached tokens may be among the prompt's, and nobody says how many.
+    """Whether cached tokens may be among the prompt's without being reported.
 
-    A nonce protects only what follows it: of a system prompt, which the server puts before it, nothing. Such a prompt
-    shows by its count, and a cached one by a speed that no hardware reaches. `is_stated_fresh`: of the tokens that the
-    server calls those that it processed.
+    A nonce protects only what follows it, not a system prompt that the server puts before it. Such a prompt shows by
+    its count, and a cached one by a speed that no hardware reaches. `is_stated_fresh`: whether the server reports these
+    tokens as processed ones.
     """
     if sample.trace.cached_tokens is not None:
         return False
@@ -77,11 +86,13 @@ def is_prompt_far_from_sent(sample: Sample) -> bool:
     times, sent = FAR_PROMPT_COUNTED, sample.expected_prompt_tokens
     if sent is None:
         times, sent = FAR_PROMPT, sample.point.prompt_tokens + sample.point.depth
+    sent += sample.trace.own_system_tokens
     return _stated_prompt_tokens(sample) > times * sent + FAR_TOKENS
 
 
 def is_prefill_absurd(sample: Sample) -> bool:
-    """By the server's own time, or already by ours, which holds more than the prompt's."""
+    """Whether prefill is faster than any hardware, by the server's own time or already by TTFT, which includes more
+    than the prompt."""
     server, first_ms = sample.trace.server, token_times.first_token_ms(sample.trace)
     speeds = []
     if server is not None and server.prompt_tokens and server.prompt_ms and not is_unit_mismatch(sample):
@@ -91,8 +102,17 @@ def is_prefill_absurd(sample: Sample) -> bool:
     return any(speed * 1000 > MAX_PREFILL_TOKENS_PER_S for speed in speeds)
 
 
+def waited_in_queue(sample: Sample) -> bool:
+    """Whether the server says that a lone request waited, which it does behind those of others."""
+    server, first_ms = sample.trace.server, token_times.first_token_ms(sample.trace)
+    if server is None or server.queue_ms is None or first_ms is None or sample.point.concurrency > 1:
+        return False
+    tokens = (sample.trace.prompt_tokens or 0) + (sample.trace.output_tokens or 0)
+    return server.queue_ms > max(QUEUED_MS + QUEUED_MS_PER_TOKEN * tokens, QUEUED_SHARE * first_ms)
+
+
 def is_reader_late(sample: Sample) -> bool:
-    """Whether our own reader was late by a good part of TTFT or of the mean gap between events."""
+    """Whether the client's reader was late by a good part of TTFT or of the mean gap between events."""
     lag_ms, gaps, first_ms = (
         sample.trace.sched_delay_ms,
         token_times.gaps_ms(sample.trace),
@@ -105,7 +125,7 @@ def is_reader_late(sample: Sample) -> bool:
 
 
 def is_held_back(sample: Sample, arrivals: Arrivals) -> bool:
-    """Whether the answer came many times as fast as its prompt was read, which no server does."""
+    """Whether the answer came many times as fast as its prompt was read, which no server can do."""
     trace, first_ms, speed = sample.trace, token_times.first_token_ms(sample.trace), arrivals.tokens_per_s
     fresh = (trace.prompt_tokens or sample.point.prompt_tokens) - (trace.cached_tokens or 0)
     is_alone = sample.point.concurrency == 1 and not sample.sensors.get("server_was_busy")
@@ -119,7 +139,8 @@ def is_held_back(sample: Sample, arrivals: Arrivals) -> bool:
 
 
 def is_unit_mismatch(sample: Sample) -> bool:
-    """A duration of the server, or all of them together, about a thousand times too long or too short for our clock."""
+    """Whether a duration of the server, or all of them together, is about a thousand times too long or too short for
+    the client's clock."""
     stated_ms, seen_ms = _stated_ms(sample), _seen_ms(sample)
     if stated_ms and seen_ms and not 3 / UNIT <= stated_ms / seen_ms <= UNIT / 3:
         return True
@@ -127,7 +148,7 @@ def is_unit_mismatch(sample: Sample) -> bool:
 
 
 def are_durations_absurd(sample: Sample) -> bool:
-    """The server's durations cannot be those of this very answer, in whatever unit."""
+    """Whether the server's durations cannot be those of this answer, in whatever unit."""
     server = sample.trace.server
     if server is None or is_unit_mismatch(sample):
         return False
@@ -146,7 +167,7 @@ def are_durations_absurd(sample: Sample) -> bool:
 
 
 def _is_other_unit(ratio: float) -> bool:
-    """Off by about a thousand, or by a thousand thousands.
+    """Whether two durations differ by about a factor of a thousand or a million.
 
     >>> [_is_other_unit(ratio) for ratio in (0.001, 800.0, 1_500_000.0, 1.0, 100.0, 0.0)]
     [True, True, True, False, False, False]
@@ -158,18 +179,20 @@ def _is_other_unit(ratio: float) -> bool:
 
 
 def _beside_our_clock(sample: Sample) -> list[tuple[float, float]]:
-    """The server's durations and ours of the same, where the two can be told apart from network and queue."""
+    """Returns pairs of durations, the server's and the client's, for phases that can be separated from network and
+    queue."""
     server, first_ms = sample.trace.server, token_times.first_token_ms(sample.trace)
     if server is None:
         return []
     pairs = [pair for pair in (_prefill(sample), _decode(sample)) if pair is not None]
-    # what came before the first token cannot have lasted longer than the wait for it, but much shorter
+    # the time before the first token is at most the wait for it, and may be much shorter
     before = (server.prompt_ms, server.load_ms, server.queue_ms)
     return pairs + [(ms, first_ms) for ms in before if ms is not None and first_ms and ms > first_ms]
 
 
 def _prefill(sample: Sample) -> tuple[float, float] | None:
-    """Of a long prompt: the server's time for it, and our wait without its load and queue."""
+    """Returns, for a long prompt, the server's prefill time and the client's wait without the server's load and queue
+    times."""
     server, first_ms = sample.trace.server, token_times.first_token_ms(sample.trace)
     if server is None or server.prompt_ms is None or first_ms is None:
         return None

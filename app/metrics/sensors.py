@@ -1,4 +1,5 @@
-"""What the machine's sensors said during a sample (app.hardware.sensors; stored with the first stream of a round)."""
+"""The sensor readings of the machine during a sample (app.hardware.sensors; stored with the first stream of a
+round)."""
 
 import re
 from collections import Counter
@@ -12,18 +13,19 @@ from app.metrics import token_times
 
 MIN_READINGS = 2
 IDLE_PERCENT = 5.0
-"""A card whose load never exceeds this only draws a screen, or nothing."""
+"""A card whose load never exceeds this only drives a screen, or nothing."""
 SWAPPED_BYTES = 64 * 1024**2
-"""From so much on, swapping is no longer somebody else's forgotten page."""
+"""From this many bytes on, swapping is more than another program's idle page."""
 BUSY_CPU_SHARE = 0.5
-"""Load of all cores from which on a processor is busy."""
+"""The load of all cores from which on a processor counts as busy."""
 Span = tuple[float, float]
-"""From and to, in ms after the round's t0."""
+"""Start and end in ms after the round's t0."""
 _POWER = re.compile(r"(?:(gpu\d+)\.|cpu_)power_w")
 
 
 def decode_span_ms(streams: Sequence[Sample]) -> Span | None:
-    """From the first token of any stream to the last of all, after the round's t0; None where a stream has no token."""
+    """Returns the span from the first token of any stream to the last of all, in ms after the round's t0; None when a
+    stream has no token."""
     spans = [(token_times.first_token_ms(s.trace), token_times.last_token_ms(s.trace), s.sent_at_ms) for s in streams]
     begins = [first + sent for first, _, sent in spans if first is not None]
     ends = [last + sent for _, last, sent in spans if last is not None]
@@ -31,13 +33,13 @@ def decode_span_ms(streams: Sequence[Sample]) -> Span | None:
 
 
 def within(sensors: Mapping[str, Any], name: str, from_ms: float, to_ms: float) -> list[float]:
-    """The readings of one quantity in that time; empty where there are none."""
+    """Returns the readings of one quantity in a span; empty when there are none."""
     readings = sensors.get("values", {}).get(name, ())
     return [value for value in _in_span(sensors, readings, (from_ms, to_ms)) if value is not None]
 
 
 def _in_span(sensors: Mapping[str, Any], readings: Sequence[Any], span: Span) -> Iterator[Any]:
-    """Of a column those in the span."""
+    """Returns the values of a column within the span."""
     begin, end = span
     times = sensors.get("at_ms", ())
     return (reading for at_ms, reading in zip(times, readings, strict=False) if begin <= at_ms <= end)
@@ -48,9 +50,10 @@ def has_power(sensors: Mapping[str, Any]) -> bool:
 
 
 def mean_power_w(sensors: Mapping[str, Any], from_ms: float, to_ms: float) -> float | str:
-    """Of all processors and of the cards that worked, together, over that time; or the reason why it is unknown.
+    """Returns the mean power of all processors and of the cards that worked, together, in the span; or the reason why
+    it is unknown.
 
-    A card that tells no load is taken for one that worked. The means add up, so that a sensor that skips a reading
+    A card that reports no load counts as one that worked. The means are added, so that a sensor that skips a reading
     lowers no sum.
     """
     powers: list[list[float]] = []
@@ -73,7 +76,8 @@ def mean_power_w(sensors: Mapping[str, Any], from_ms: float, to_ms: float) -> fl
 
 
 def swapped(samples: Sequence[Sample]) -> int:
-    """Bytes that went to swap and came from it between the first and the last reading; what lies there does no harm."""
+    """Returns the bytes swapped out and in between the first and the last reading; what was swapped out before does no
+    harm."""
     counters = (sample.sensors.get("values", {}).get("swapped_bytes", ()) for sample in samples)
     readings = [reading for counter in counters for reading in counter if reading is not None]
     return max(0, round(readings[-1] - readings[0])) if readings else 0
@@ -91,23 +95,24 @@ _THROTTLES = {
 
 
 def is_usual_limit(throttle: str) -> bool:
-    """Whether it is the limit of power or current that a card under load is meant to run at."""
+    """Whether the throttle is the limit of power or current at which a card under load is meant to run."""
     return throttle.endswith((": power limit", ": current limit"))
 
 
 def throttle_words(throttle: str) -> str:
-    """Of `gpu0: temperature`."""
+    """Returns `gpu0: temperature` in words."""
     card, _colon, why = throttle.partition(": ")
     return joined(card_title(card), _(_THROTTLES[why]) if why in _THROTTLES else why, by=": ")
 
 
 def card_title(card: str) -> str:
-    """Of `gpu0`."""
+    """Returns the title of `gpu0`."""
     return f"GPU {card.removeprefix('gpu')}"
 
 
 def throttled(rounds: Sequence[Sequence[Sample]], span_of: Callable[[Sequence[Sample]], Span | None]) -> Counter[str]:
-    """In how many rounds a card was held back in their span, by throttle. Where no times are kept, at any moment."""
+    """Returns in how many rounds a card was throttled within the span, by throttle; without stored times, at any
+    moment."""
     counts: Counter[str] = Counter()
     for streams in rounds:
         sensors, span = streams[0].sensors, span_of(streams)
@@ -123,7 +128,7 @@ def throttled(rounds: Sequence[Sequence[Sample]], span_of: Callable[[Sequence[Sa
 def readings_of(
     rounds: Sequence[Sequence[Sample]], name: str, span_of: Callable[[Sequence[Sample]], Span | None]
 ) -> list[float]:
-    """All of one quantity in the spans of all rounds."""
+    """Returns all readings of one quantity in the spans of all rounds."""
     return [
         value for streams in rounds if (span := span_of(streams)) for value in within(streams[0].sensors, name, *span)
     ]
@@ -132,7 +137,7 @@ def readings_of(
 def card_loads(
     rounds: Sequence[Sequence[Sample]], span_of: Callable[[Sequence[Sample]], Span | None]
 ) -> list[list[float]]:
-    """Readings in percent in the spans of all rounds, of each card that tells its load."""
+    """Returns the load readings in per cent in the spans of all rounds, for each card that reports its load."""
     names = {name for streams in rounds for name in streams[0].sensors.get("values", {})}
     loads = [
         readings_of(rounds, name, span_of) for name in sorted(names) if re.fullmatch(r"gpu\d+\.load_percent", name)
@@ -141,6 +146,6 @@ def card_loads(
 
 
 def prefill_span_ms(streams: Sequence[Sample]) -> Span | None:
-    """From the round's t0 to the first token of any stream."""
+    """Returns the span from the round's t0 to the first token of any stream."""
     span = decode_span_ms(streams)
     return (0.0, span[0]) if span else None

@@ -1,6 +1,6 @@
-"""What the server counted beside what Roofmark timed: the same statistic of the same requests, and why they differ.
+"""Server-side metrics next to the client's: the same statistic of the same requests, and why they differ.
 
-A server's counters hold every request of the run, warm-ups too; so does the client's figure here.
+A server's counters include every request of the run, warm-ups too; so does the client's figure here.
 """
 
 from collections import Counter
@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 
 from app.core.i18n import N_, _, joined
-from app.core.samples import Sample, Status, Trace
+from app.core.samples import Sample, ServerFigures, Status, Trace
 from app.core.server_metrics import ServerMetric
 from app.core.units import format_number
 from app.metrics import MetricResult, is_usable, metrics, token_times
 from app.metrics.decode import DISAGREEMENT, Decode, client_decode
+from app.metrics.load import COLD_LOAD_MS
 from app.metrics.overlap import with_prefill_overlaps
 from app.metrics.prefill import fresh_prompt_tokens
 from app.metrics.summary import percentile
@@ -24,15 +25,15 @@ CAUSES_BY_FLAG = {
     "token_count_estimated": N_(
         "The server gives no token count, so events were counted, and an event may hold several."
     ),
-    "hidden_tokens": N_("The server counts tokens that never showed in the stream."),
+    "hidden_tokens": N_("The server counts tokens that never appeared in the stream."),
     "multi_token_chunks": N_(
         "Events hold several tokens each, so the first and the last event are not the first and last token."
     ),
     "client_scheduling_delay": N_("Roofmark's own reader was late, because this machine had no processor free."),
 }
-"""Likeliest first; a flag explains a difference when at least half of the samples have it."""
+"""Causes, the likeliest first; a flag explains a difference when at least half of the samples have it."""
 
-_OUTSIDE = N_("Roofmark's time also holds HTTP, the chat template and tokenizing, which the server's leaves out.")
+_OUTSIDE = N_("Roofmark's time also includes HTTP, the chat template and tokenizing, which the server's leaves out.")
 _CAUSES = {
     "ttft_ms": _OUTSIDE,
     "prefill_ms": _OUTSIDE,
@@ -54,26 +55,27 @@ _NETWORK = N_(
 class ServerClientComparison:
     server_metric: ServerMetric
     client: float | None
-    """The client's figure of the same; None where it has none."""
+    """The client's value of the same metric; None without one."""
     difference: float | None = None
-    """Client over server, minus one; None where either is unknown or a range, or they are not of the same requests."""
+    """The client's value over the server's, minus one; None when either is unknown or a range, or the requests
+    differ."""
     cause: str = ""
-    """Likely one, of a difference worth a warning; else empty."""
+    """The likely cause of a difference worth a warning; else empty."""
     null_reason: str | None = None
-    """Why the server's figure is none (see `NULL_REASONS`); None where it is one."""
+    """Why the server has no value (see `NULL_REASONS`); None when it has one."""
 
 
 def compare_with_client(
     server_metrics: Sequence[ServerMetric], samples: Sequence[Sample]
 ) -> list[ServerClientComparison]:
-    """`samples`: all of the run."""
+    """Returns the comparison of each server-side metric with the client; `samples` are all of the run."""
     samples = with_prefill_overlaps(samples)
     complete = [sample for sample in samples if sample.trace.status is Status.OK]
     requests = next(
         (metric.value for metric in server_metrics if (metric.name, metric.statistic) == ("requests", "total")), None
     )
     strangers = 0 if requests is None or len(complete) != len(samples) else round(requests) - len(samples)
-    # of the failed ones nobody knows whether the server counted them
+    # it is unknown whether the server counted the failed ones
     are_same = len(complete) == len(samples) or (requests is not None and round(requests) == len(complete))
     sums = {figure.name: figure for figure in stated(samples)}
     pairs = []
@@ -88,15 +90,16 @@ def compare_with_client(
 
 
 def _is_of_many(figure: ServerMetric, complete: Sequence[Sample], sums: Mapping[str, ServerMetric]) -> bool:
-    """Whether it holds times of prompts that were processed at the same time, so that it is the speed of none."""
+    """Whether the metric contains times of prompts that were processed at the same time, so that it is no single
+    prompt's speed."""
     if figure.origin == "answers" and figure.name in sums:
         return False
     return any(sample.point.concurrency > 1 and sample.prefill_overlaps is not False for sample in complete)
 
 
 def _beside(figure: ServerMetric, samples: Sequence[Sample], are_same: bool, strangers: int) -> ServerClientComparison:
-    """`samples`: those whose figure stands beside it; `are_same`: the server's is of the same requests, but for
-    those of strangers."""
+    """Returns one comparison; `samples` are those of the client's value; `are_same`: the server's value is of the same
+    requests, except for those of other clients."""
     client = client_figure(figure.name, figure.statistic, samples)
     if client is None or not figure.value or figure.is_range or not are_same:
         return ServerClientComparison(figure, client)
@@ -108,32 +111,35 @@ def _beside(figure: ServerMetric, samples: Sequence[Sample], are_same: bool, str
 
 def _cause(metric: ServerMetric, complete: Sequence[Sample], difference: float, others: int) -> str:
     if others > 0:
-        return N_("The server's figure holds requests of others too.")
+        return N_("The server's value includes requests of other clients.")
     if metric.name in _BY_CLOCK:
         faster = difference if metric.name in _SPEEDS else 1 / (1 + difference) - 1
         return decode_cause(faster, complete)
-    return _CAUSES.get(metric.name, N_("The server counts otherwise than its answers say."))
+    return _CAUSES.get(metric.name, N_("The server's counters do not match its answers."))
 
 
 def decode_cause(difference: float, samples: Sequence[Sample]) -> str:
-    """Likely one of a decode speed that differs: the client's over the server's, minus one."""
+    """Returns the likely cause of a decode speed that differs by `difference`: the client's over the server's, minus
+    one."""
     flags = Counter(flag for sample in samples for flag in sample.flags)
     by_flag = next((cause for flag, cause in CAUSES_BY_FLAG.items() if 2 * flags[flag] >= len(samples) > 0), None)
     return by_flag or _counting_cause(difference, samples) or (_HELD_BACK if difference > 0 else _NETWORK)
 
 
 def _counting_cause(difference: float, samples: Sequence[Sample]) -> str | None:
-    """One interval too many or too few on either side: an error of 1 / (n - 1) for n tokens."""
+    """Returns a cause when the difference is one interval too many or too few on either side: an error of 1 / (n - 1)
+    for n tokens."""
     tokens = max((sample.trace.output_tokens or 0 for sample in samples), default=0)
     if tokens < 2 or abs(abs(difference) - 1 / (tokens - 1)) >= 0.3 / (tokens - 1):
         return None
     if difference < 0:
-        return N_("The server seems to divide all tokens by the time of one interval less.")
-    return N_("The server's time seems to hold its first token too, which its speed does not count.")
+        return N_("The server seems to divide all n tokens by the time of n - 1 intervals.")
+    return N_("The server's time seems to include its first token, which its speed does not count.")
 
 
 def disagreement(results: Sequence[MetricResult], samples: Sequence[Sample]) -> str | None:
-    """One warning with its likely cause when client and server differ too much on decode of the same samples."""
+    """Returns one warning with its likely cause when client and server differ too much on decode of the same
+    samples."""
     sources = {
         result.source for result in results if result.metric == "decode_tokens_per_s" and result.value is not None
     }
@@ -173,12 +179,12 @@ def client_figure(name: str, statistic: str, samples: Sequence[Sample]) -> float
     if statistic == "total":
         return _total(name, samples)
     if name in _OF_PREFILL and any(sample.point.concurrency > 1 for sample in samples):
-        return None  # what the client times of it is then mostly waiting for other streams
+        return None  # the client's time is then mostly waiting for other streams
     if name in _SPEEDS:
         parts = [_SPEEDS[name](sample) for sample in samples]
-        known = [part for part in parts if part is not None]
-        tokens, spent_ms = sum(part[0] for part in known), sum(part[1] for part in known)
-        return tokens / spent_ms * 1000 if known and spent_ms > 0 else None
+        known_parts = [part for part in parts if part is not None]
+        tokens, spent_ms = sum(part[0] for part in known_parts), sum(part[1] for part in known_parts)
+        return tokens / spent_ms * 1000 if known_parts and spent_ms > 0 else None
     if name not in _TIMES:
         return None
     values = [value for sample in samples for value in _TIMES[name](sample)]
@@ -234,7 +240,7 @@ def _per_token(sample: Sample) -> list[float]:
 
 
 def _gaps(sample: Sample) -> list[float]:
-    """One gap per token, where events hold one each; the mean is right either way."""
+    """Returns one gap per token when events hold one each; the mean is right either way."""
     gaps, decode = token_times.gaps_ms(sample.trace), _decode(sample)
     if decode is None or len(gaps) == decode.steps:
         return gaps if decode else []
@@ -268,7 +274,8 @@ _SPEEDS: Mapping[str, Callable[[Sample], tuple[float, float] | None]] = {
 
 
 def stated(samples: Sequence[Sample]) -> list[ServerMetric]:
-    """The sum of what the server said of each request, where it has no counters that outlive one."""
+    """Returns metrics summed over what the server states with each answer, for a server without counters that cover
+    several requests."""
     complete = [sample for sample in with_prefill_overlaps(samples) if sample.trace.status is Status.OK]
     sound = _sound(complete)
     server_metrics = []
@@ -280,9 +287,11 @@ def stated(samples: Sequence[Sample]) -> list[ServerMetric]:
             )
     servers = [sample.trace.server for sample in sound if sample.trace.server]
     how = _stated_with(len(servers), complete)
-    for name in ("load_ms", "queue_ms"):
-        values = [value for server in servers if (value := getattr(server, name)) is not None]
-        server_metrics += [ServerMetric(name, "mean", "ms", fmean(values), how, origin="answers")] if values else []
+    for name in ("load_ms", "queue_ms", "overhead_ms"):
+        values = [value for server in servers if (value := _stated_ms(server, name)) is not None]
+        how_many = _stated_with(len(values), complete)
+        if values:
+            server_metrics.append(ServerMetric(name, "mean", "ms", fmean(values), how_many, origin="answers"))
     drafts = [(server.draft_accepted_tokens or 0, server.draft_tokens) for server in servers if server.draft_tokens]
     if drafts:
         accepted = sum(part for part, _ in drafts) / sum(whole for _, whole in drafts)
@@ -295,17 +304,23 @@ def stated(samples: Sequence[Sample]) -> list[ServerMetric]:
     return server_metrics
 
 
+def _stated_ms(server: ServerFigures, name: str) -> float | None:
+    """A duration; of the load, only where the model was loaded: the rest are no loads."""
+    value: float | None = getattr(server, name)
+    return None if name == "load_ms" and (value or 0) < COLD_LOAD_MS else value
+
+
 def _stated_with(count: int, complete: Sequence[Sample]) -> str:
     return _("stated with {n:,} of {all:,} answers", n=count, all=len(complete))
 
 
 def _sound(complete: Sequence[Sample]) -> list[Sample]:
-    """Those whose server states figures that can be true."""
+    """Returns the samples whose server figures are plausible."""
     return [s for s in complete if s.trace.server and not {"unit_mismatch", "implausible"} & set(s.flags)]
 
 
 def _stating(name: str, complete: Sequence[Sample]) -> list[Sample]:
-    """Those that a figure of `stated` is of."""
+    """Returns the samples that contribute to a metric of `stated`."""
     part_of = _STATED_SPEEDS.get(name)
     return [sample for sample in _sound(complete) if part_of is None or part_of(sample)]
 
@@ -329,4 +344,4 @@ _STATED_SPEEDS: Mapping[str, Callable[[Sample], tuple[int, float] | None]] = {
     "prefill_tokens_per_s": _stated_prefill,
     "decode_tokens_per_s": _stated_decode,
 }
-"""Tokens and the server's milliseconds for them; None where the answer does not state both."""
+"""Functions that return the tokens and the server's milliseconds for them; None when the answer does not state both."""

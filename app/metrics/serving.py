@@ -1,6 +1,6 @@
-"""Several streams at once: what each number of them got, and how many can be served within limits.
+"""Several streams at once: the results for each number of them, and how many can be served within limits.
 
-Not a metric of one point but of a whole run; the limits are the reader's, so nothing of it is stored.
+This belongs to a whole run, not to one workload; the limits are the reader's, so nothing of it is stored.
 """
 
 from collections.abc import Sequence
@@ -19,24 +19,25 @@ from app.metrics.throughput import Slo, read_goodput
 
 @dataclass(frozen=True)
 class Served:
-    """One number of streams."""
+    """The results with one number of streams."""
 
     streams: int
     requests: int
-    """Usable ones, whose TTFT and TPOT follow."""
+    """The number of usable requests, which TTFT and TPOT are computed from."""
     throughput_tokens_per_s: float | None
-    """Of whole rounds, as goodput is: a request without a whole answer takes time in them, and gives nothing."""
+    """The throughput of whole rounds, as for goodput: a request without a whole answer takes time in them and gives no
+    tokens."""
     ttft_p50_ms: float | None
     ttft_p99_ms: float | None
     tpot_p50_ms: float | None
     tpot_p99_ms: float | None
     good_share: float | None
-    """Those within the limits, of the requests and of those that got no whole answer, which are not within any."""
+    """The share of requests within the limits; a request without a whole answer counts as outside of them."""
     goodput_requests_per_s: float | None
 
 
 def serving(samples: Sequence[Sample], slo: Slo) -> list[Served]:
-    """By number of streams, ascending; empty for a run that never had more than one."""
+    """Returns the results by number of streams, ascending; empty for a run that never had more than one."""
     by_streams: dict[int, list[Sample]] = {}
     for sample in samples:
         if not sample.is_warmup and not sample.reuses_cache:
@@ -47,7 +48,8 @@ def serving(samples: Sequence[Sample], slo: Slo) -> list[Served]:
 
 
 def largest_within(served: Sequence[Served]) -> int | None:
-    """The largest number of streams up to which every request was within the limits; None where not even the fewest.
+    """Returns the largest number of streams up to which every request was within the limits; None when not even the
+    smallest number was.
 
     A number above one that failed does not count: it was lucky.
     """
@@ -75,7 +77,7 @@ def _served(streams: int, samples: Sequence[Sample], slo: Slo) -> Served:
 
 
 def _of_rounds(metric: Metric, samples: Sequence[Sample]) -> float | None:
-    """The median of the rounds of all points."""
+    """Returns the median of the rounds of all workloads."""
     by_point: dict[Workload, list[Sample]] = {}
     for sample in samples:
         by_point.setdefault(sample.point, []).append(sample)

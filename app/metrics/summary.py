@@ -21,16 +21,16 @@ class Summary:
     """Sample standard deviation; None for a single value."""
     low: float | None
     high: float | None
-    """95 % interval; None for fewer than three values."""
+    """The two ends of the 95 % interval; None for fewer than three values."""
     count: int
 
 
 def summarise(values: Sequence[float]) -> Summary:
-    """Of at least one finite value.
+    """Summarises at least one finite value.
 
-    The interval is Student's on logarithms where all values are positive: timings are skewed to the right, and a
-    speed and its inverse then have the same verdict. It is an interval of the mean, and widened where needed to hold
-    the median, beside which it is shown. Numbers that no float can hold become the largest one.
+    The interval is Student's on logarithms when all values are positive: timings are skewed to the right, and a speed
+    and its inverse then have the same verdict. It is an interval of the mean, widened where needed to include the
+    median, which is shown with it. Numbers too large for a float become the largest one.
     """
     count = len(values)
     middle = _median(values)
@@ -56,19 +56,19 @@ def summarise(values: Sequence[float]) -> Summary:
 
 
 def percentiles(values: Sequence[float]) -> list[float]:
-    """The 1st to the 99th of at least one value, linear between the closest ranks."""
+    """Returns the 1st to the 99th percentile of at least one value, linear between the closest ranks."""
     return statistics.quantiles(values, n=100, method="inclusive") if len(values) > 1 else [*values] * 99
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """One of `percentiles`, in a fraction of the time."""
+    """Returns one of `percentiles` in a fraction of the time."""
     ordered = sorted(values)
     rank, part = divmod(percent * (len(ordered) - 1), 100)
     return (ordered[rank] * (100 - part) + ordered[min(rank + 1, len(ordered) - 1)] * part) / 100
 
 
 def _median(values: Sequence[float]) -> float:
-    """Half of the sum of the middle ones, whose sum may be too large."""
+    """Returns the median; the middle values are halved before adding, since their sum may be too large."""
     return statistics.median_low(values) / 2 + statistics.median_high(values) / 2
 
 
@@ -77,8 +77,9 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _deviation(values: Sequence[float]) -> float:
-    """The sample standard deviation; in units of the largest value, so that no square is too large, and equal values
-    have none. The fractions of `statistics.stdev` take ten times as long for digits that no measurement has."""
+    """Returns the sample standard deviation; computed in units of the largest value, so that no square is too large
+    and equal values give 0. The fractions of `statistics.stdev` take ten times as long for digits that no
+    measurement has."""
     unit = max(map(abs, values))
     if unit == 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""What a server gives all streams of a round together, and how much of it is good enough."""
+"""The output of a server over all streams of a round together, and how much of it meets the limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from app.metrics.ttft import read_ttft
 
 @dataclass(frozen=True)
 class Slo:
-    """What a request must keep to be good (a service level objective)."""
+    """The limits that a request must keep to be good (service level objectives)."""
 
     ttft_ms: float = 500.0
     tpot_ms: float = 50.0
 
     def is_met(self, sample: Sample) -> bool | None:
-        """None where it cannot be known."""
+        """Whether the request meets the limits; None when that is unknown."""
         ttft, tpot = _latencies(sample)
         is_within = (
             None if reading.value is None else reading.value <= limit_ms
@@ -34,13 +34,13 @@ USUAL_SLO = Slo()
 
 
 def _latencies(sample: Sample) -> tuple[Reading, Reading]:
-    """TTFT and TPOT, as the client timed them."""
+    """Returns TTFT and TPOT as the client timed them."""
     return read_ttft(sample)[0], next(reading for reading in read_tpot(sample) if reading.source == "client")
 
 
 def wall_ms(streams: Sequence[Sample]) -> float | None:
-    """From the first t0 of a round to its last token, or to when a request without a whole answer was over; None where
-    an answered stream has no token."""
+    """Returns the time from the first t0 of a round to its last token, or to the end of a request without a whole
+    answer; None when an answered stream has no token."""
     ends = [_unanswered_ms(sample) if is_unanswered(sample) else read_e2e(sample)[0].value for sample in streams]
     if None in ends:
         return None
@@ -48,12 +48,13 @@ def wall_ms(streams: Sequence[Sample]) -> float | None:
 
 
 def _unanswered_ms(sample: Sample) -> float:
-    """For how long it was waited for at least: until reading stopped, or its last event."""
+    """Returns the shortest time that a request without an answer was waited for: until reading stopped, or its last
+    event."""
     return max(sample.trace.end_ms or 0.0, *(event.at_ms for event in sample.trace.events[-1:]), 0.0)
 
 
 def read_throughput(streams: Sequence[Sample]) -> Sequence[Reading]:
-    """All output tokens of the round / its wall time; a request without a whole answer gave none."""
+    """Reads all output tokens of the round / its wall time; a request without a whole answer gave none."""
     answered = [sample for sample in streams if not is_unanswered(sample)]
     if any(sanity_checks.is_output_count_absurd(sample) for sample in answered):
         return [missing("client", "implausible")]
@@ -71,7 +72,7 @@ def _why_no_wall(answered: Sequence[Sample]) -> str:
 
 
 def read_goodput(streams: Sequence[Sample], slo: Slo) -> Sequence[Reading]:
-    """Requests of the round that meet the limits / its wall time; one without a whole answer meets none."""
+    """Reads requests of the round that meet the limits / its wall time; one without a whole answer meets none."""
     met = [False if is_unanswered(sample) else slo.is_met(sample) for sample in streams]
     wall = wall_ms(streams)
     if not wall:
@@ -83,7 +84,7 @@ def read_goodput(streams: Sequence[Sample], slo: Slo) -> Sequence[Reading]:
 
 
 def read_usual_goodput(streams: Sequence[Sample]) -> Sequence[Reading]:
-    """Within the usual limits; no reading of a lone stream, which says nothing about serving."""
+    """Reads goodput with the usual limits; there is no reading of a lone stream, which says nothing about serving."""
     return read_goodput(streams, USUAL_SLO) if streams[0].point.concurrency > 1 else []
 
 
@@ -119,8 +120,8 @@ METRICS = (
         term=Term(
             "goodput",
             "Goodput",
-            "Requests that were good enough, per second: those that met every limit that was set, such as TTFT below "
-            "500 ms and TPOT below 50 ms. Throughput that nobody enjoys does not count.",
+            "Requests per second that met every limit, such as TTFT below 500 ms and TPOT below 50 ms. Requests that "
+            "are too slow for a reader do not count.",
             "requests within all limits / time",
         ),
         counts_failures=True,

@@ -1,4 +1,4 @@
-"""When tokens arrived, which every timing metric starts from, and how many tokens prompts and answers had."""
+"""Arrival times of tokens, which every timing metric starts from, and the token counts of prompts and answers."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
@@ -12,7 +12,8 @@ T = TypeVar("T")
 
 
 def once_per_trace(function: Callable[[Trace], T]) -> Callable[[Trace], T]:
-    """Kept with the trace, as its `token_events` are: dozens of metrics and flags of a page start from the same."""
+    """Caches a function's result with the trace, as `token_events` are: dozens of metrics and flags of a page start
+    from the same."""
     key = f"{function.__module__}.{function.__name__}"
 
     @wraps(function)
@@ -36,7 +37,8 @@ def last_token_ms(trace: Trace) -> float | None:
 
 @once_per_trace
 def unseen_reasoning(trace: Trace) -> int:
-    """Output tokens that came before the first one seen: reasoning that the server counts, but keeps to itself."""
+    """Returns the output tokens that came before the first one seen: reasoning that the server counts but does not
+    send."""
     tokens, events = trace.reasoning_tokens or 0, trace.token_events
     is_seen = tokens == 0 or any(event.kind in (Kind.REASONING, Kind.HIDDEN) for event in events)
     # where reasoning comes as plain text, there are more events than the answer alone can have
@@ -44,7 +46,7 @@ def unseen_reasoning(trace: Trace) -> int:
 
 
 FEWEST_BYTES_PER_TOKEN = 1.3
-"""Of a text as a whole: only rare characters have more tokens."""
+"""The minimum mean bytes per token of a whole text; only rare characters have more tokens."""
 
 
 @once_per_trace
@@ -53,7 +55,7 @@ def visible_bytes(trace: Trace) -> int:
 
 
 def is_mostly_unseen(trace: Trace) -> bool:
-    """Whether most of the tokens left no trace in the stream, not even one that tells when they came."""
+    """Whether most of the tokens left no trace in the stream, not even their time."""
     n, events = trace.output_tokens or 0, trace.token_events
     if not 0 < 2 * len(events) < n or visible_bytes(trace) >= FEWEST_BYTES_PER_TOKEN * n:
         return False
@@ -62,7 +64,7 @@ def is_mostly_unseen(trace: Trace) -> bool:
 
 @once_per_trace
 def gaps_ms(trace: Trace) -> list[float]:
-    """Between consecutive token events; ITL where each event holds one token, else chunk gaps."""
+    """Returns the gaps between consecutive token events; ITL when each event holds one token, else chunk gaps."""
     return [later.at_ms - earlier.at_ms for earlier, later in pairwise(trace.token_events)]
 
 
@@ -73,14 +75,14 @@ def span_ms(trace: Trace) -> float | None:
 
 BURST_SHARE_OF_MEAN_GAP = 0.1
 AT_ONCE_MS = 5.0
-"""Events closer than both came at the same moment."""
+"""Events closer together than both of these came at the same moment."""
 IMPOSSIBLE_GAP_MS = 0.05
 PAUSE_MS = 20.0
-"""Less than that a busy machine may keep its own reader waiting, time and again."""
+"""A busy machine may repeatedly delay its own reader by less than this."""
 
 
 def at_once_ms(times: Sequence[float]) -> float:
-    """Of events at these times: the gap below which two of them came at the same moment."""
+    """Returns the gap in ms below which two of the events at these times came at the same moment."""
     gaps = len(times) - 1
     return min(BURST_SHARE_OF_MEAN_GAP * (times[-1] - times[0]) / gaps, AT_ONCE_MS) if gaps > 0 else 0.0
 
@@ -110,16 +112,16 @@ def arrives_in_bursts(trace: Trace) -> bool:
 
 
 class TokenCounts(NamedTuple):
-    """Means over the samples of one point; None where nobody counted."""
+    """Mean token counts over the samples of one workload; None when nobody counted."""
 
     prompt_tokens: float | None = None
-    """Cached ones included."""
+    """All prompt tokens, cached ones included."""
     cached_tokens: float | None = None
     output_tokens: float | None = None
 
 
 def token_counts_of(samples: Sequence[Sample]) -> TokenCounts:
-    """Over whole answers; warm-ups, and samples that were to find their prompt in the cache, are left out."""
+    """Returns the mean counts over whole answers; warm-ups and samples that reuse the cache are left out."""
     traces = [
         sample.trace
         for sample in samples

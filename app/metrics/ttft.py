@@ -8,7 +8,7 @@ from app.metrics.decode import is_in_one_piece
 
 
 def read_ttft(sample: Sample) -> Sequence[Reading]:
-    """t_first - t0. Always the client's: no server sees its own queue and network."""
+    """Reads t_first - t0, which only the client knows: no server sees its own queue and network."""
     first_ms = token_times.first_token_ms(sample.trace)
     if sample.trace.not_streamed:
         return [missing("client", "not_streamed")]
@@ -18,7 +18,7 @@ def read_ttft(sample: Sample) -> Sequence[Reading]:
 
 
 def read_ttfa(sample: Sample) -> Sequence[Reading]:
-    """First event with answer text - t0; differs from TTFT where a model reasons first."""
+    """Reads the first event with answer text - t0; it differs from TTFT when a model reasons first."""
     trace = sample.trace
     if trace.not_streamed:
         return [missing("client", "not_streamed")]
@@ -33,13 +33,15 @@ def read_ttfa(sample: Sample) -> Sequence[Reading]:
 
 
 def _is_whole(answer: Sequence[Event], trace: Trace) -> bool:
-    """Whether the answer came at one moment although it has several tokens, by its share of the text."""
+    """Whether the answer came at one moment although it has several tokens, judged by its share of the text."""
     share = sum(event.size_bytes for event in answer) / (token_times.visible_bytes(trace) or 1)
     return answer[0].at_ms == answer[-1].at_ms and share * (trace.output_tokens or 0) >= FEWEST_IN_ONE_PIECE
 
 
 def read_reused(sample: Sample) -> Sequence[Reading]:
-    """TTFT of a request whose prompt the server has in its cache."""
+    """Reads TTFT of a request whose prompt is in the server's cache. A run's first request puts it there."""
+    if sample.trace.cached_tokens is None and sample.round == 0 and not sample.is_warmup:
+        return [missing("client", "filled_cache")]
     if sample.trace.cached_tokens == 0:
         return [missing("client", "not_reused")]
     return read_ttft(sample)
@@ -57,8 +59,8 @@ METRICS = (
         term=Term(
             "ttft",
             "TTFT",
-            "Time to first token: how long a reader waits until anything appears. It holds the way to the server, its "
-            "queue, the prefill and one step of decode.",
+            "Time to first token: how long a reader waits until anything appears. It includes the network, the "
+            "server's queue, the prefill and one step of decode.",
             "first token of any kind - sending of the request",
         ),
         invalidated_by=frozenset({"cached", "model_load"}),
@@ -92,14 +94,14 @@ METRICS = (
         term=Term(
             "cached",
             "Fresh and cached prompts",
-            "A server may keep what it computed for a prompt and skip it the next time. A cached prompt has a TTFT of "
-            "next to nothing and says little about the hardware, so Roofmark defeats the cache unless a suite asks "
-            "for the opposite. Only fresh tokens count for prefill.",
+            "A server may keep what it computed for a prompt and skip it the next time. A cached prompt has a very "
+            "short TTFT and says little about the hardware, so Roofmark defeats the cache unless a suite measures it. "
+            "Only fresh tokens count for prefill.",
             "fresh tokens = prompt tokens - cached tokens",
             section="engine",
         ),
         for_cached_prompt=True,
         invalidated_by=frozenset({"model_load"}),
-        formula_version=2,
+        formula_version=3,
     ),
 )

@@ -20,58 +20,59 @@ from app.hardware.catalogue import is_same_name
 from app.results.run_filter import NOT_HIDDEN
 
 FrozenDevices = list[dict[str, Any]]
-"""`Run.hardware`: each device as plain JSON values."""
+"""The content of `Run.hardware`: each device as plain JSON values."""
 
 NOT_RECORDED = N_("the machine's devices were not recorded with this run, so they are taken as they are known today")
 SAME_MEMORY = 0.02
-"""What systems and drivers keep for themselves changes with their versions."""
+"""The relative difference in memory that still means the same card: what drivers reserve changes with their
+versions."""
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """What the ceiling of a run is computed from."""
+    """The devices that the ceiling of a run is computed from."""
 
     devices: Sequence[MachineDevice]
     assumptions: tuple[str, ...] = ()
-    """What must be known to judge them."""
+    """Assumptions needed to judge the devices."""
     is_outdated: bool = False
-    """Whether the machine is known otherwise today."""
+    """Whether the machine's devices are known differently today."""
 
 
 def freeze(session: Session, run: Run) -> FrozenDevices:
-    """The devices of the run's machine as they are known now."""
+    """Returns the devices of the run's machine as they are known now."""
     return freeze_devices(devices(session, run.machine))
 
 
 def refreeze(session: Session, run: Run) -> None:
-    """Replace what a run has frozen of the hardware by what is known of the machine today."""
+    """Replaces the frozen hardware of a run with the machine's devices as they are known today."""
     run.hardware = freeze(session, run)
     session.add(run)
 
 
 def hardware_of(session: Session, run: Run) -> Hardware:
-    """The hardware of a run, without the machine's devices where the model ran elsewhere."""
+    """Returns the hardware of a run, without the machine's devices when the model ran elsewhere."""
     if run.config is not None and remote_host(run.config.settings):
         return Hardware(())
     return resolve_hardware(run.hardware, devices(session, run.machine))
 
 
 def gpu_share_of(evidence: Mapping[str, Any]) -> float | None:
-    """The share of the model that was in the memory of cards, 0 to 1, as the server reported it after a run; None: not
+    """Returns the share of the model in the memory of cards, 0 to 1, as the server reported it after a run; None: not
     reported."""
     shares = [figure["value"] for figure in evidence.get("server", ()) if figure["name"] == "gpu_share"]
     return shares[0] if shares else None
 
 
 class HardwareRecord(NamedTuple):
-    """What a run has frozen of the hardware, and what its server said of it."""
+    """The frozen hardware of a run, and what its server reported of it."""
 
     frozen: FrozenDevices
     gpu_share: float | None
 
 
 def newest_records(session: Session) -> dict[tuple[int, int], HardwareRecord]:
-    """The record of the newest done run of each configuration, by machine and configuration."""
+    """Returns the record of the newest finished run of each configuration, by machine and configuration."""
     newest = select(func.max(col(Run.id))).where(col(Run.status) == "done", col(Run.config_id).is_not(None), NOT_HIDDEN)
     newest = newest.group_by(col(Run.machine_id), col(Run.config_id))
     columns = (col(Run.machine_id), col(Run.config_id), col(Run.hardware), col(Run.evidence))
@@ -84,7 +85,8 @@ def newest_records(session: Session) -> dict[tuple[int, int], HardwareRecord]:
 
 
 def resolve_hardware(frozen: FrozenDevices, today: Sequence[MachineDevice]) -> Hardware:
-    """The frozen devices; a bandwidth or peak that was unknown is today's, if the machine still has the device."""
+    """Returns the frozen devices; a bandwidth or peak that was unknown is today's, if the machine still has the
+    device."""
     if not frozen:
         return Hardware(today, (_(NOT_RECORDED),), is_outdated=True)
     return Hardware(
@@ -113,7 +115,7 @@ def _with_later_figures(device: MachineDevice, today: Iterable[MachineDevice]) -
 
 
 def freeze_devices(devices: Iterable[MachineDevice]) -> FrozenDevices:
-    """The devices as plain JSON values, as a run stores them."""
+    """Returns the devices as plain JSON values, as a run stores them."""
     frozen = []
     for device in devices:
         stated = [
@@ -124,7 +126,7 @@ def freeze_devices(devices: Iterable[MachineDevice]) -> FrozenDevices:
 
 
 def thaw_devices(frozen: FrozenDevices) -> list[MachineDevice]:
-    """The devices that a run has stored."""
+    """Returns the devices that a run has stored."""
     return [
         MachineDevice(**{**record, "bandwidths": [_stated(bandwidth) for bandwidth in record["bandwidths"]]})
         for record in frozen
@@ -139,7 +141,8 @@ def _stated(plain: Mapping[str, Any]) -> BandwidthValue:
 
 
 def device_changes(then: Sequence[MachineDevice], today: Sequence[MachineDevice]) -> list[str]:
-    """Which devices are others, in words. What is only known better, or measured anew, is no other hardware.
+    """Returns the changes of devices in words. Figures that are only known better, or measured again, are no other
+    hardware.
 
     >>> one, two = (MachineDevice("RTX 3090", "accelerator", count, None, ()) for count in (1, 2))
     >>> device_changes([one], [two]), device_changes([one], [one]), device_changes([], [two])
@@ -164,7 +167,7 @@ def device_changes(then: Sequence[MachineDevice], today: Sequence[MachineDevice]
 
 
 def _pool_devices(devices: Iterable[MachineDevice], kind: str) -> list[MachineDevice]:
-    """Equal cards as one device, however they are listed."""
+    """Returns equal cards as one device, however they are listed."""
     pooled: list[MachineDevice] = []
     for device in devices:
         if device.kind != kind:
@@ -187,7 +190,7 @@ def _device_list(devices: Iterable[MachineDevice], with_memory: bool = False) ->
 
 
 def _is_same(first: MachineDevice, second: MachineDevice) -> bool:
-    """Whatever is not known of one of the two tells no difference."""
+    """Whether two devices are the same; a figure that one of them lacks makes no difference."""
     return _is_same_kind(first, second) and _is_as_large(first.memory_bytes, second.memory_bytes)
 
 
@@ -204,7 +207,7 @@ def _is_same_kind(first: MachineDevice, second: MachineDevice) -> bool:
 
 
 def describe_devices(devices: Sequence[MachineDevice]) -> str:
-    """All devices in one line, such as `2 × RTX 3090 24.0 GB + Memory 64.0 GB`; empty when nothing is known."""
+    """Returns all devices in one line, such as `2 × RTX 3090 24.0 GB + Memory 64.0 GB`; empty when nothing is known."""
     return _device_list([*_pool_devices(devices, "accelerator"), *_pool_devices(devices, "ram")], with_memory=True)
 
 
@@ -227,7 +230,8 @@ class Timelines:
             self._devices.setdefault(server_id, []).append(thaw_devices(frozen))
 
     def between(self, server_id: int, then: datetime, today: datetime) -> list[str]:
-        """What changed from a run that started at one moment to one of a later moment, as far as it was recorded."""
+        """Returns what changed from a run that started at one moment to one that started later, as far as it was
+        recorded."""
         first, second = self._place(server_id, then), self._place(server_id, today)
         if first == second or first < 0:
             return []
@@ -235,7 +239,7 @@ class Timelines:
         return device_changes(devices[first], devices[second])
 
     def all_changes(self) -> dict[int, list[HardwareChange]]:
-        """All changes by server, in order of time."""
+        """Returns all changes by server, in order of time."""
         changes: dict[int, list[HardwareChange]] = {}
         for server_id, since in self._since.items():
             for (_since, then), (at, today) in pairwise(zip(since, self._devices[server_id], strict=True)):
@@ -244,7 +248,7 @@ class Timelines:
         return changes
 
     def unchanged_since(self, server_id: int, moment: datetime) -> datetime | None:
-        """Since when the hardware has been that of a run that started at `moment`; None: no earlier change is
+        """Returns since when the hardware has been that of a run that started at `moment`; None: no earlier change is
         recorded."""
         place = self._place(server_id, moment)
         devices = self._devices.get(server_id, [])
@@ -257,7 +261,7 @@ class Timelines:
 
 @cached_query(maxsize=4)
 def timelines(session: Session, server_id: int | None = None) -> Timelines:
-    """Reads only the runs whose record is another than that of the run before; hidden ones do not count."""
+    """Reads only the runs whose record differs from that of the run before; hidden runs do not count."""
     order = [col(Run.started_at), col(Run.id)]
     record = cast(col(Run.hardware), Text)
     before = func.lag(record).over(partition_by=col(Run.server_id), order_by=order)

@@ -1,4 +1,4 @@
-"""One run with everything that is shown of it: its page, JSON document, share and notification all read this."""
+"""Loads one run with everything that is shown of it: its page, JSON document, share and notification all use this."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlmodel import Session
 
+from app import engines
 from app.core.samples import Sample, Workload
 from app.core.server_metrics import ServerMetric
 from app.db import measurements, runs, samples
@@ -41,15 +42,15 @@ class LeftOut(NamedTuple):
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run and its circumstances. Each part that takes queries or arithmetic is made when first asked for, once; the
-    session must still be open then."""
+    """A run with all that is shown of it. Each part that takes queries or arithmetic is computed on first access, once;
+    the session must still be open then."""
 
     session: Session = field(repr=False)
     run: Run
     machine: Machine
     server: Server
     config: Config | None
-    """None until the run has started."""
+    """The configuration; None until the run has started."""
     model: Model | None
 
     @property
@@ -59,7 +60,7 @@ class RunResult:
 
     @property
     def engine(self) -> str:
-        """Its key; empty where the configuration is unknown."""
+        """The engine's key; empty when the configuration is unknown."""
         return self.config.engine if self.config else ""
 
     # --- numbers -----------------------------------------------------------------------------------------------------
@@ -71,7 +72,7 @@ class RunResult:
 
     @cached_property
     def samples(self) -> Sequence[Sample]:
-        """In the order measured; those faster than twice the ceiling are flagged."""
+        """All samples in the order measured; those faster than twice the ceiling are flagged."""
         return flag_above_ceiling(samples.samples_of(self.session, self.run_id), self.ceiling)
 
     @cached_property
@@ -81,7 +82,7 @@ class RunResult:
 
     @property
     def main_point(self) -> Workload | None:
-        """The suite's main workload, or the first one measured where that is missing; None without any number."""
+        """The suite's main workload, or the first one measured when that is missing; None without any number."""
         main = (point for point in self.points if point.key == self.run.main_point_key)
         return next(main, next(iter(self.points), None))
 
@@ -97,30 +98,31 @@ class RunResult:
         return [sample for sample in self.samples if sample.point == point]
 
     def shown_metric(self, point: Workload, key: str) -> MetricResult | None:
-        """The metric from the source that is shown where only one has room; None where it does not apply."""
+        """Returns the metric from the source that is shown where there is room for one; None when it does not apply."""
         results = [result for result in self.metrics if result.point == point and result.metric == key]
         return next((result for result in results if result.is_shown), next(iter(results), None))
 
     @cached_property
     def server_comparisons(self) -> Sequence[ServerClientComparison]:
-        """The server's own metrics, each beside what the client measured of the same requests."""
+        """The server-side metrics, each with the client's value for the same requests."""
         stored = self.run.evidence.get("server", [])
         return compare_with_client([ServerMetric.from_json(metric) for metric in stored], self.samples)
 
     def serving(self, slo: Slo) -> Sequence[Served]:
-        """What each number of streams got within these limits; empty for a run without several streams."""
+        """Returns the results of each number of streams within these limits; empty for a run without several
+        streams."""
         return serving(self.samples, slo)
 
     # --- hardware ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def hardware(self) -> Hardware:
-        """As it was frozen when the run started."""
+        """The hardware as it was frozen when the run started."""
         return hardware.hardware_of(self.session, self.run)
 
     @cached_property
     def ceiling(self) -> RunCeiling | Unknown | None:
-        """None for a run without any metric or configuration."""
+        """The ceilings; None for a run without any metric or configuration."""
         if not self.metrics:
             return None
         return run_ceiling(self.session, self.run, self.config, self.model, self.hardware, self.metrics)
@@ -133,11 +135,11 @@ class RunResult:
         return self.known_ceiling.at(point) if self.known_ceiling else None
 
     def limits_at(self, point: Workload) -> Limits:
-        """What limits the result of a workload, with what to change first in front."""
+        """Returns what limits the result of a workload; what to change first comes first."""
         return limits_of_run(self.samples, point, self.ceiling, self.run.evidence, self.engine)
 
     def insight_at(self, point: Workload | None) -> DecodeAnalysis | None:
-        """Where the time of a token goes; None without a ceiling or a decode speed at this workload."""
+        """Returns where the time of a token goes; None without a ceiling or a decode speed at this workload."""
         ceiling = self.ceiling_at(point)
         if self.known_ceiling is None or self.config is None or ceiling is None:
             return None
@@ -147,14 +149,12 @@ class RunResult:
 
     @cached_property
     def previous(self) -> Previous | None:
-        """What the server had before; None for its first configuration."""
-        from app import engines  # loads every engine: not at start
-
+        """The server's previous configuration and hardware; None for its first configuration."""
         return previous(self.session, self.run, engines.titles())
 
     @cached_property
     def verdicts(self) -> RunVerdicts:
-        """Against the baseline and the previous configuration, and what disturbed the run."""
+        """The verdicts against the baseline and the previous configuration, and what disturbed the run."""
         return verdicts_of_run(self.session, self.run, self.previous.run if self.previous else None)
 
     # --- what was noted while measuring ------------------------------------------------------------------------------
@@ -178,6 +178,6 @@ class RunResult:
 
 
 def load_run(session: Session, public_id: str) -> RunResult:
-    """Raises NotFound."""
+    """Loads a run by its public id. Raises NotFound."""
     run = runs.run(session, public_id)
     return RunResult(session, run, run.machine, run.server, run.config, run.model)

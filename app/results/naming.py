@@ -8,8 +8,8 @@ from app.db.configs import ConfigDescription
 
 
 def distinct_titles(configs: Mapping[int, ConfigDescription], engine_titles: Mapping[str, str]) -> dict[int, str]:
-    """A title for each configuration: model and quantization, the server where there are several, and where two titles
-    are equal, the settings in which they differ."""
+    """Returns a title for each configuration: model and quantization, the server when there are several, and for equal
+    titles the settings in which they differ."""
     has_several_servers = len({config.server for config in configs.values()}) > 1
     titles = {key: _short_title(config, has_several_servers) for key, config in configs.items()}
     counts = Counter(titles.values())

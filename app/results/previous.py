@@ -1,4 +1,4 @@
-"""A run beside the configuration or hardware that its server had before: what changed."""
+"""The configuration or hardware that a server had before a run, and what changed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ class Previous:
     """What a server had before, and what has changed since."""
 
     fingerprint: str
-    """Of the previous configuration."""
+    """The fingerprint of the previous configuration."""
     changes: Sequence[str]
     run: Run | None
-    """The newest run before the change with the very same suite; None if there is none."""
+    """The newest run before the change with the same version of the suite; None if there is none."""
 
     @property
     def public_id(self) -> str | None:
@@ -29,10 +29,10 @@ class Previous:
 
 
 def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
-    """What the server of a run had before the run's configuration and hardware.
+    """Returns what the server of a run had before the run's configuration and hardware.
 
-    None for a run without a configuration, and for the first configuration of a server on its first hardware.
-    Hidden runs do not count.
+    None for a run without a configuration, and for the first configuration of a server on its first hardware. Hidden
+    runs do not count.
     """
     if run.config_id is None or run.started_at is None:
         return None
@@ -73,7 +73,8 @@ def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None
 def previous_of_config(
     session: Session, config: Config, engine_titles: Mapping[str, str] | None = None
 ) -> Previous | None:
-    """What its server had before its first run; None for the first configuration of a server."""
+    """Returns what a configuration's server had before the configuration's first run; None for the first configuration
+    of a server."""
     measured = select(Run).where(Run.config_id == config.id, col(Run.started_at).is_not(None), NOT_HIDDEN)
     first = session.exec(measured.order_by(col(Run.started_at), col(Run.id)).limit(1)).first()
     return previous(session, first, engine_titles) if first else None

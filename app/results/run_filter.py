@@ -1,7 +1,7 @@
-"""Which runs: what a list, a history, a chart, a command, an export or a share is narrowed down to.
+"""RunFilter: which runs a list, a history, a chart, a command, an export or a share is limited to.
 
-Addresses, commands, the API and shares state it with the same parameters, `RunFilter.parse` reads them, and every
-query takes the same `conditions`.
+Addresses, commands, the API and shares all use the same parameters. `RunFilter.parse` reads them, and every query uses
+the same `conditions`.
 """
 
 from collections import defaultdict
@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, String, cast, or_, true
+from sqlalchemy import ColumnElement, String, cast, or_, true, union
 from sqlmodel import Session, col, select
 
 from app.core.errors import BadInput
@@ -23,13 +23,13 @@ from app.results.fields.registry import search_columns
 
 HIDDEN_CHOICES = ("only", "without")
 MAX_VALUE_CHARS = 600
-"""Of a value in an address."""
+"""The longest value in an address."""
 
 NOT_HIDDEN = col(Run.hidden_at).is_(None)
-"""Histories, latest results and comparisons take only these runs."""
+"""A condition: histories, latest results and comparisons use only these runs."""
 
 ALIASES = {"from": "since", "to": "until", "search": "text"}
-"""Parameters of addresses and commands of earlier versions."""
+"""Parameters of addresses and commands of earlier versions, and their names today."""
 DAYS = ("since", "until")
 LOWER_CASE = ("status", "machine", "server", "suite", "config", "engine", "hidden")
 """Parameters whose values are stored in lower case everywhere."""
@@ -37,19 +37,20 @@ LOWER_CASE = ("status", "machine", "server", "suite", "config", "engine", "hidde
 
 @dataclass(frozen=True)
 class RunFilter:
-    """None means all. Slugs, keys and names as they stand in URLs; upper and lower case make no difference."""
+    """A filter of runs; None means all. Slugs, keys and names are written as in URLs; upper and lower case make no
+    difference."""
 
     status: str | None = None
     machine: str | None = None
-    """A slug."""
+    """A machine's slug."""
     server: str | None = None
-    """A slug."""
+    """A server's slug."""
     model: str | None = None
     suite: str | None = None
     config: str | None = None
     """A fingerprint, or the beginning of one."""
     text: str | None = None
-    """Words: each stands somewhere in what a person wrote about the run or its configuration, or in what it is."""
+    """Words; each must be in what a person wrote about the run or its configuration, or in one of its fields."""
     label: str | None = None
     """A label of the run or of its configuration."""
     hidden: str | None = None
@@ -58,7 +59,7 @@ class RunFilter:
     since: date | None = None
     """The first day on which runs started, in UTC."""
     until: date | None = None
-    """The last one, included."""
+    """The last day on which runs started, included."""
 
     def __post_init__(self) -> None:
         for name in LOWER_CASE:
@@ -85,7 +86,7 @@ class RunFilter:
 
     @classmethod
     def parse(cls, parameters: Mapping[str, str | None]) -> "RunFilter":
-        """From the parameters of an address, of a command or of the API; blank ones mean all. Raises BadInput."""
+        """Parses the parameters of an address, of a command or of the API; blank ones mean all. Raises BadInput."""
         run_filter, problems = cls.parse_leniently(parameters)
         if problems:
             raise BadInput(problems[0])
@@ -93,7 +94,7 @@ class RunFilter:
 
     @classmethod
     def parse_leniently(cls, parameters: Mapping[str, str | None]) -> tuple["RunFilter", list[str]]:
-        """What makes sense, and one sentence for each parameter that does not."""
+        """Returns the filter of all parameters that make sense, and one sentence for each that does not."""
         values: dict[str, Any] = {}
         problems = []
         for name, text in _without_aliases(parameters).items():
@@ -104,17 +105,17 @@ class RunFilter:
                 problems.append(str(error))
         try:
             return cls(**values), problems
-        except BadInput as error:  # days that make sense by themselves
+        except BadInput as error:  # days that are valid by themselves
             return cls(**{name: value for name, value in values.items() if name not in DAYS}), [*problems, str(error)]
 
     @property
     def values(self) -> dict[str, Any]:
-        """What is asked for, by parameter."""
+        """The values that are not None, by parameter."""
         return {name: value for name in PARAMETERS if (value := getattr(self, name))}
 
     @property
     def active(self) -> dict[str, str]:
-        """As parameters of an address; `parse` reads them."""
+        """The values as parameters of an address; `parse` reads them."""
         return {name: str(value) for name, value in self.values.items()}
 
 
@@ -122,7 +123,7 @@ PARAMETERS = tuple(attribute.name for attribute in fields(RunFilter))
 
 
 def _without_aliases(parameters: Mapping[str, str | None]) -> dict[str, str]:
-    """The values that are not blank; a parameter counts before its older name."""
+    """Returns the values that are not blank; a parameter outranks its older name."""
     values = {name: stripped for name, text in parameters.items() if (stripped := (text or "").strip())}
     values = {name: values[alias] for alias, name in ALIASES.items() if alias in values} | values
     return {name: values[name] for name in PARAMETERS if name in values}
@@ -140,20 +141,20 @@ def _parse_value(name: str, text: str) -> str | date:
 
 
 def is_searchable(text: str) -> bool:
-    """Whether a value of an address is one that a query can look for."""
+    """Returns whether a query can search for a value of an address."""
     return len(text) <= MAX_VALUE_CHARS and "\0" not in text
 
 
 def value_problem(name: str) -> str:
-    """The sentence about a parameter whose value is not searchable."""
-    return _("The value of {name} is none that can be looked for.", name=name)
+    """Returns the sentence about a parameter whose value is not searchable."""
+    return _("The value of {name} cannot be searched for.", name=name)
 
 
 # --- as conditions on runs -------------------------------------------------------------------------------------------
 
 
 def conditions(run_filter: RunFilter) -> list[ColumnElement[bool]]:
-    """On the rows of `run` alone, whatever else a query joins: pass them to its `where`."""
+    """Returns conditions on the rows of `run` alone, whatever else a query joins: pass them to its `where`."""
     by_parameter: dict[str, Callable[[Any], ColumnElement[bool] | list[ColumnElement[bool]]]] = {
         "status": lambda status: col(Run.status) == status,
         "machine": lambda slug: col(Run.machine_id).in_(_ids(Machine, col(Machine.slug) == slug)),
@@ -176,30 +177,30 @@ def conditions(run_filter: RunFilter) -> list[ColumnElement[bool]]:
 
 
 def _until(day: date) -> ColumnElement[bool]:
-    """The day after the last one that there can be does not exist."""
+    """Returns the end of the last day; the calendar's last day has no day after it."""
     if day == date.max:
         return col(Run.started_at).is_not(None)
     return col(Run.started_at) < datetime.combine(day + timedelta(days=1), time(), UTC)
 
 
 def _ids(table: Any, *where: ColumnElement[bool]) -> Any:
-    """A subquery that is independent of the query around it, which may join the same tables."""
+    """Returns a subquery that is independent of the query around it, which may join the same tables."""
     return select(table.id).where(*where).correlate(None)
 
 
 def _config_has(*where: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Runs whose configuration or its model fits."""
+    """Returns the runs whose configuration or its model matches."""
     configs = select(col(Config.id)).join(Model, col(Model.id) == col(Config.model_id)).where(*where)
     return col(Run.config_id).in_(configs.correlate(None))
 
 
 def _has_no_config(*where: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Runs without a configuration yet whose server fits."""
+    """Returns the runs without a configuration yet whose server matches."""
     return col(Run.config_id).is_(None) & col(Run.server_id).in_(_ids(Server, *where))
 
 
 def _mentions(word: str) -> ColumnElement[bool]:
-    """Runs with a field that contains the word: one subquery for each table."""
+    """Returns the runs with a field that contains the word: one subquery for each table."""
     by_scope: dict[SearchScope, list[ColumnElement[bool]]] = defaultdict(list)
     for searched in search_columns():
         by_scope[searched.scope].append(searched.matches(col(searched.column), word))
@@ -230,7 +231,7 @@ class _Named(NamedTuple):
 
 @cached_query(maxsize=1)
 def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:
-    """For each parameter with choices, its values with their titles (an engine's is its key)."""
+    """Returns the values with their titles for each parameter that has choices (an engine's value is its key)."""
     machines = session.exec(select(Machine.slug, Machine.name).order_by(Machine.name)).all()
     servers = session.exec(select(Server.slug, Server.name).order_by(Server.name)).all()
     models = session.exec(select(Model.name).distinct().order_by(Model.name)).all()
@@ -250,20 +251,17 @@ def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:
 
 
 def _titled(rows: Sequence[_Named]) -> list[tuple[str, str]]:
-    """Each slug with its name; a name that several share is followed by the slug."""
+    """Returns each slug with its name; a name that several share is followed by the slug."""
     names = [row.name for row in rows]
     return [(row.slug, row.name if names.count(row.name) == 1 else f"{row.name} ({row.slug})") for row in rows]
 
 
 def known_labels(session: Session) -> list[str]:
-    """The labels of runs and of configurations, each once, in alphabetical order."""
-    labels: set[str] = set()
+    """Returns the distinct labels of runs and of configurations, in alphabetical order."""
+    queries = []
     for table in (Run, Config):
         label = items(col(table.labels))
         with_labels = cast(col(table.labels), String) != "[]"  # most have none, and need no look inside
-        labels.update(
-            session.execute(
-                select(label.c.value).join_from(table, label, true()).where(with_labels).distinct()
-            ).scalars()
-        )
+        queries.append(select(label.c.value).join_from(table, label, true()).where(with_labels))
+    labels = session.execute(union(*queries)).scalars()
     return sorted(labels, key=lambda label: (label.casefold(), label))

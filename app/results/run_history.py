@@ -1,7 +1,7 @@
-"""What earlier runs of a machine's suites measured: the history from which the scatter between runs is estimated.
+"""Measurements of earlier runs of a machine's suites: the history from which the scatter between runs is estimated.
 
-Of each machine and suite the newest HISTORY_RUNS finished runs that nobody has hidden. The answers are kept until
-something is written, since every list and comparison asks for them.
+It holds the newest HISTORY_RUNS finished runs of each machine and suite that are not hidden. The answers are cached
+until something is written, since every list and comparison needs them.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ HISTORY_RUNS = 200
 
 
 class Series(NamedTuple):
-    """What a history is about; without a machine, about all of them."""
+    """What a history is about; without a machine, it is about all of them."""
 
     machine_id: int | None
     suite_key: str
@@ -30,9 +30,9 @@ class PastRun(NamedTuple):
     run_id: int
     series: Series
     group: tuple[int | None, str, str]
-    """Runs that measured the same thing agree in it: configuration, prompt and hardware."""
+    """Runs that measured the same thing have the same group: configuration, prompt and hardware."""
     evidence: Mapping[str, Any]
-    """The parts that tell of disturbances."""
+    """The parts of the evidence that show disturbances."""
     main_point_key: str
 
 
@@ -52,7 +52,7 @@ class PastValue(NamedTuple):
 
 @cached_query(maxsize=8)
 def past_runs(session: Session, histories: frozenset[Series]) -> list[PastRun]:
-    """In order of time."""
+    """Returns the past runs in order of time."""
     if not histories:
         return []
     newest = [_newest(series).subquery() for series in sorted(histories, key=str)]
@@ -90,7 +90,8 @@ def _newest(series: Series) -> Any:
 def past_values(
     session: Session, run_ids: frozenset[int], metrics: tuple[str, ...], point_keys: frozenset[str] | None = None
 ) -> list[PastValue]:
-    """At these points; without any, at the main point of each run. Positive values of single points: no slopes."""
+    """Returns the past values at these points; without any, at the main point of each run. Only positive values of
+    single points, so no slopes."""
     if not run_ids:
         return []
     query = _values(metrics).where(col(Measurement.run_id).in_(run_ids))

@@ -1,10 +1,12 @@
 """Runs with their circumstances and shown metrics, as lists, overviews and histories need them."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from sqlalchemy import Result
 from sqlalchemy import select as select_columns
 from sqlmodel import Session, col, func, select
 
@@ -19,7 +21,7 @@ from app.results.run_filter import NOT_HIDDEN, RunFilter, conditions
 
 
 class ShownMetric(NamedTuple):
-    """A metric at the main workload from the source that is shown; `value` None where there is none."""
+    """A metric at the main workload from the source that is shown; `value` is None when there is none."""
 
     value: float | None
     low: float | None
@@ -41,7 +43,7 @@ class RunRow:
     main_point_key: str
     plan: dict[str, Any]
     left_out: list[dict[str, Any]] | None
-    """Workloads that did not fit, each with its reason."""
+    """The workloads that did not fit, each with its reason."""
     note: str
     run_labels: list[str]
     hidden_at: datetime | None
@@ -58,7 +60,7 @@ class RunRow:
     server: str
     server_slug: str
     is_archived: bool
-    """Whether its server or machine is."""
+    """Whether its server or machine is archived."""
     config_id: int | None
     engine: str
     engine_version: str | None
@@ -68,13 +70,13 @@ class RunRow:
     labels: list[str] | None
     fingerprint: str | None
     metrics: Mapping[str, ShownMetric]
-    """By key: all that were asked for."""
+    """The requested metrics by key."""
     particulars: str
-    """What tells its configuration apart from others of the same model on the same server; often empty."""
+    """What distinguishes its configuration from others of the same model on the same server; often empty."""
 
     @property
     def points(self) -> tuple[int, int]:
-        """How many workloads the run plays, and how many its suite has."""
+        """The number of workloads that the run plays, and that of its suite."""
         left_out = len(self.left_out or [])
         planned = self.plan.get("points")
         if planned is None:  # an older run, of whose workloads each had as many samples
@@ -101,7 +103,7 @@ SORTS = {
     "server": Server.name,
     "status": Run.status,
 }
-"""Besides these, the key or the alias of any metric."""
+"""The sort keys besides the key or alias of any metric."""
 
 
 def list_runs(
@@ -112,10 +114,13 @@ def list_runs(
     page: int = 1,
     per_page: int = 50,
     keys: Sequence[str] = HEADLINE_METRICS,
+    *,
+    has_particulars: bool = True,
 ) -> tuple[list[RunRow], int]:
-    """One page of runs with the metrics of these keys, and how many runs there are in all.
+    """Returns one page of runs with the metrics of these keys, and the total number of runs.
 
-    Raises BadInput for an unknown sort key.
+    Their `particulars` take a third of the time; a document without them leaves them out. Raises BadInput for an
+    unknown sort key.
     """
     where = where or RunFilter()
     query, column = _sorted_by(sort)
@@ -125,12 +130,14 @@ def list_runs(
     page_ids = query.where(*conditions(where)).order_by(*order)
     page_ids = page_ids.limit(per_page).offset((max(1, page) - 1) * per_page)
     ids = session.execute(page_ids).scalars().all()
-    rows = {row.run_id: row for row in _rows(session, _select_rows().where(col(Run.id).in_(ids)), keys)}
+    rows = {
+        row.run_id: row for row in _rows(session, _select_rows().where(col(Run.id).in_(ids)), keys, has_particulars)
+    }
     return [rows[run_id] for run_id in ids], count_runs(session, where)
 
 
 def _sorted_by(sort: str) -> tuple[Any, Any]:
-    """A query of run ids, and the column that orders them."""
+    """Returns a query of run ids, and the column that orders them."""
     query = _joined(select(col(Run.id)))
     if sort in SORTS:
         return query, col(SORTS[sort])
@@ -138,7 +145,7 @@ def _sorted_by(sort: str) -> tuple[Any, Any]:
     if metric is None:
         words = [*SORTS, *(metrics()[key].alias or key for key in HEADLINE_METRICS)]
         raise BadInput(
-            _("Runs can be sorted by {known}; {sort!r} is not one of them.", known=", ".join(words), sort=sort)
+            _("Runs can be sorted by {keys}; {sort!r} is not one of them.", keys=", ".join(words), sort=sort)
         )
     return query.outerjoin(Measurement, _IS_SHOWN & (col(Measurement.metric) == metric.key)), col(Measurement.value)
 
@@ -161,14 +168,14 @@ def _newest_per_config(session: Session) -> list[int]:
 
 @cached_query(maxsize=4)
 def latest_per_config(session: Session, where: RunFilter | None = None) -> list[RunRow]:
-    """The newest run of each configuration and suite that is done and counts, newest first."""
+    """Returns the newest finished run that counts of each configuration and suite, newest first."""
     query = _select_rows().where(*conditions(where or RunFilter()), col(Run.id).in_(_newest_per_config(session)))
     return _rows(session, query.order_by(col(Run.started_at).desc()), HEADLINE_METRICS)
 
 
 @cached_query(maxsize=2)
 def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str], list[float]]:
-    """The decode speeds of the newest runs of each configuration and suite, oldest first."""
+    """Returns the decode speeds of the newest runs of each configuration and suite, oldest first."""
     age = func.row_number().over(
         partition_by=[col(Run.config_id), col(Run.suite_key)], order_by=[col(Run.started_at).desc(), col(Run.id).desc()]
     )
@@ -226,7 +233,7 @@ _COLUMNS: dict[str, Any] = {
     "labels": Config.labels,
     "fingerprint": Config.fingerprint,
 }
-"""Each by the name of its field of RunRow."""
+"""The columns by the name of their field of RunRow."""
 
 _IS_SHOWN = (
     (col(Measurement.run_id) == col(Run.id))
@@ -240,7 +247,8 @@ def _select_rows() -> Any:
 
 
 def _joined(query: Any) -> Any:
-    """Outer joins, though every run has its machine: databases leave out those that nothing is asked of."""
+    """Joins the tables with outer joins, although every run has its machine: databases skip outer joins that a query
+    does not use."""
     return (
         query.select_from(Run)
         .outerjoin(Machine, col(Machine.id) == Run.machine_id)
@@ -250,17 +258,18 @@ def _joined(query: Any) -> Any:
     )
 
 
-def _rows(session: Session, query: Any, keys: Sequence[str]) -> list[RunRow]:
-    """Of a query of `_select_rows`, with the metrics of these keys."""
-    rows = session.execute(query).mappings().all()
+def _rows(session: Session, query: Any, keys: Sequence[str], has_particulars: bool = True) -> list[RunRow]:
+    """Returns the rows of a query of `_select_rows`, with the metrics of these keys."""
+    rows = _rows_of(session, query).mappings().all()
     if not rows:
         return []
     shown = _shown_metrics(session, [row["run_id"] for row in rows], keys)
-    labels = short_config_labels(session, {row["server_slug"] for row in rows})
+    labels = short_config_labels(session, {row["server_slug"] for row in rows}) if has_particulars else {}
+    unmeasured = dict.fromkeys(keys, NOT_MEASURED)
     return [
         RunRow(
             **row,
-            metrics={key: shown.get((row["run_id"], key), NOT_MEASURED) for key in keys},
+            metrics=unmeasured | shown.get(row["run_id"], {}),
             particulars=labels.get(row["config_id"], ""),
         )
         for row in rows
@@ -269,9 +278,19 @@ def _rows(session: Session, query: Any, keys: Sequence[str]) -> list[RunRow]:
 
 def _shown_metrics(
     session: Session, run_ids: Sequence[int], keys: Collection[str]
-) -> dict[tuple[int, str], ShownMetric]:
-    """By run and metric."""
+) -> Mapping[int, dict[str, ShownMetric]]:
+    """Returns the shown metrics by run and metric."""
     values = [getattr(Measurement, field) for field in ShownMetric._fields]
     query = select_columns(col(Measurement.run_id), col(Measurement.metric), *values).join(Run, _IS_SHOWN)
-    rows = session.execute(query.where(col(Measurement.run_id).in_(run_ids), col(Measurement.metric).in_(keys)))
-    return {(run_id, key): ShownMetric(*shown) for run_id, key, *shown in rows}
+    query = query.where(col(Measurement.run_id).in_(run_ids), col(Measurement.metric).in_(keys))
+    rows: Sequence[Any] = _rows_of(session, query).all()
+    shown: dict[int, dict[str, ShownMetric]] = defaultdict(dict)
+    for run_id, key, *figures in rows:
+        shown[run_id][key] = ShownMetric._make(figures)
+    return shown
+
+
+def _rows_of(session: Session, query: Any) -> Result[Any]:
+    """The rows of a query of columns, past the ORM, which takes time for each row."""
+    session.flush()  # which a connection does not do by itself
+    return session.connection().execute(query)

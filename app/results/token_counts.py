@@ -17,7 +17,7 @@ from app.results.run_filter import NOT_HIDDEN
 
 
 def token_counts(session: Session, run_ids: Collection[int]) -> dict[tuple[int, Workload], TokenCounts]:
-    """By run and point; a point without any whole answer is missing."""
+    """Returns the mean counts by run and point; a point without a whole answer is missing."""
     if not run_ids:
         return {}
     record = col(SampleRow.record)
@@ -43,7 +43,7 @@ def token_counts(session: Session, run_ids: Collection[int]) -> dict[tuple[int, 
 
 @cached_query(maxsize=8)
 def answer_lengths(session: Session, run_ids: frozenset[int]) -> dict[tuple[int, str], float]:
-    """How many tokens the answers of runs have, in the middle of the usable ones: by run and the key of a point."""
+    """Returns the median length of the usable answers in tokens, by run and point key."""
     if not run_ids:
         return {}
     record = col(SampleRow.record)
@@ -60,7 +60,7 @@ def answer_lengths(session: Session, run_ids: frozenset[int]) -> dict[tuple[int,
 
 
 class Place(NamedTuple):
-    """Where something was measured."""
+    """The machine, configuration and point of a measurement."""
 
     machine_id: int
     config_id: int
@@ -69,14 +69,16 @@ class Place(NamedTuple):
 
 @cached_query(maxsize=1)
 def newest_token_counts(session: Session) -> dict[Place, TokenCounts]:
-    """Of the newest done run of each configuration and suite, by machine, configuration and point."""
+    """Returns the counts of the newest finished run of each configuration and suite, by machine, configuration and
+    point."""
     places = newest_runs(session)
     counts = token_counts(session, places.keys())
     return {Place(*places[run_id], point): means for (run_id, point), means in sorted(counts.items(), key=_run_id)}
 
 
+@cached_query(maxsize=1)
 def newest_runs(session: Session) -> dict[int, tuple[int, int]]:
-    """The newest done run of each configuration and suite, with its machine and configuration."""
+    """Returns the newest finished run of each configuration and suite, with its machine and configuration."""
     newest = (
         select(func.max(col(Run.id)))
         .where(col(Run.status) == "done", col(Run.config_id).is_not(None), NOT_HIDDEN)
@@ -95,17 +97,17 @@ def _run_id(item: tuple[tuple[int, Workload], TokenCounts]) -> int:
 
 
 class Drafts(NamedTuple):
-    """Of all samples of one point."""
+    """The drafts of all samples of one point."""
 
     drafted: int
-    """0 where the server says that it drafted nothing."""
+    """The number of drafted tokens; 0 when the server reports that it drafted nothing."""
     accepted: int
     decoded: int
-    """Output tokens after the first one of each sample."""
+    """The number of output tokens after the first one of each sample."""
 
     @property
     def passes(self) -> int:
-        """Readings of the weights: each gives one token, and those drafted ones that were right."""
+        """The readings of the weights: each gives one token and the accepted drafted ones."""
         return self.decoded - self.accepted
 
     @property
@@ -118,7 +120,7 @@ class Drafts(NamedTuple):
 
 
 def drafts_of(session: Session, run_ids: Collection[int]) -> dict[tuple[int, Workload], Drafts]:
-    """By run and point; missing where the server does not tell whether it drafts."""
+    """Returns the drafts by run and point; missing when the server does not report whether it drafts."""
     if not run_ids:
         return {}
     trace = col(SampleRow.record)["trace"]
@@ -143,14 +145,15 @@ def drafts_of(session: Session, run_ids: Collection[int]) -> dict[tuple[int, Wor
 
 @cached_query(maxsize=1)
 def newest_drafts(session: Session) -> dict[Place, Drafts]:
-    """Of the newest done run of each configuration and suite that drafts, by machine, configuration and point."""
+    """Returns the drafts of the newest finished run of each configuration and suite that drafts, by machine,
+    configuration and point."""
     places = newest_runs(session)
     drafts = drafts_of(session, drafting_among(session, list(places)))
     return {Place(*places[run_id], point): own for (run_id, point), own in sorted(drafts.items(), key=_drafts_run_id)}
 
 
 def drafting_among(session: Session, run_ids: Sequence[int]) -> Sequence[int]:
-    """Those with speculative decoding: samples are read for them alone."""
+    """Returns the configurations with speculative decoding: samples are read for them alone."""
     accepting = select(col(Measurement.run_id)).where(
         col(Measurement.run_id).in_(run_ids),
         col(Measurement.metric) == "draft_acceptance",

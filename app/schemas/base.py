@@ -1,7 +1,7 @@
 """What the models of all JSON documents share.
 
 A field's name here is its public name. Where the Python attribute that it comes from is renamed, the public name stays:
-the code that builds the document maps one to the other, and a response that does not match its model is refused.
+the code that builds the document maps one to the other, and the tests refuse a response that does not match its model.
 """
 
 from typing import Annotated, Any, Literal
@@ -47,7 +47,7 @@ class Workload(Document):
 
 
 class Ratio(Document):
-    """A value over that of the base: 1.1 is 10 % more."""
+    """A value divided by that of the base: 1.1 is 10 % more."""
 
     value: Number
     low: Number = Field(description="Lower end of the 95 % interval.")

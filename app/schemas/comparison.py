@@ -90,7 +90,7 @@ class Distribution(Document):
 
 
 class ComparedCeiling(Document):
-    """The speed that the hardware allows at the main point; shares are of 1 and never clamped."""
+    """The speed that the hardware allows at the main point; shares are fractions of 1 and never clamped."""
 
     decode_tokens_per_s: Number | None
     decode_words: str
@@ -102,7 +102,7 @@ class ComparedCeiling(Document):
 
 
 class ComparisonDocument(Document):
-    """Each list of values has one for each subject, in their order; verdicts are against the first."""
+    """Each list of values has one item per subject, in their order; verdicts compare with the first subject."""
 
     schema_id: Literal["roofmark.compare/2"] = Field(alias="schema")
     subjects: list[Subject]

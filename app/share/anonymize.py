@@ -1,9 +1,10 @@
-"""Stored words as they may be public. Each is matched against what such a word looks like; all else is left out."""
+"""Makes stored words public: each is matched against what such a word looks like; all else is left out."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from app import engines
 from app.core.config_settings import IDENTITY_SETTINGS, SETTINGS, format_setting, setting_title
 from app.core.i18n import N_, _, enumerated
 from app.core.units import format_bytes
@@ -17,18 +18,18 @@ _ORGANISATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _WEIGHT_FILE = re.compile(r"\.(gguf|bin|safetensors)$", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,59}")
 _ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}|.*[a-z0-9-]\.[a-z]{2,}", re.IGNORECASE)
-"""`192.168.1.5`, `box.lan`"""
+"""Matches `192.168.1.5` and `box.lan`."""
 _HOST_AND_PORT = re.compile(rf"(localhost|{_ADDRESS.pattern}):\d+", re.IGNORECASE)
 _KEY = re.compile(r"[A-Za-z0-9]{20,}")
-"""No version and no format has so many letters and digits in a row; keys and whole commits have."""
+"""Versions and formats never have this many letters and digits in a row; keys and whole commits have."""
 _MEMORY = re.compile(r"\b(?:LP)?DDR\d[A-Z]?(?:-\d+)?\b|\bHBM\d?[A-Z]?\b")
 UNNAMED = "a model"
 ACCELERATOR = N_("accelerator")
-"""One that the built-in catalogue does not know."""
+"""The word for an accelerator that the built-in catalogue does not know."""
 
 
 def model_name(name: str) -> str:
-    """Without the folders or the address it was loaded from.
+    """Returns a model's name without the folders or the address that it was loaded from.
 
     >>> model_name("unsloth/Qwen3-8B"), model_name("/home/me/models/Qwen3-8B.gguf"), model_name("http://box:1/v1/Qwen3")
     ('unsloth/Qwen3-8B', 'Qwen3-8B', 'Qwen3')
@@ -45,7 +46,7 @@ def model_name(name: str) -> str:
 
 
 def _path_of(url: str) -> str:
-    """Without host, user, password and query."""
+    """Returns the path of an address, without host, user, password and query."""
     return re.sub(r"^.*?://[^/?#\\]*", "", url, flags=re.DOTALL)
 
 
@@ -54,7 +55,8 @@ def model_title(model: Model) -> str:
 
 
 def safe_token(text: str | None) -> str:
-    """A version or the name of a format; empty for what does not look like one, or looks like an address or a key.
+    """Returns a version or the name of a format; empty for a text that does not look like one, or looks like an address
+    or a key.
 
     >>> safe_token("b6301"), safe_token("0.9.1.post2+cu128"), safe_token("10.0.0.7"), safe_token("box.lan")
     ('b6301', '0.9.1.post2+cu128', '', '')
@@ -71,31 +73,31 @@ def engine(config: Config) -> str:
 
 
 def engine_title(key: str) -> str:
-    from app import engines  # loads every engine: not at start
-
     return engines.titles().get(key, _("another engine"))
 
 
 def suite(key: str) -> str:
-    """A person's own suite is named after something; what it plays is said by its points."""
+    """Returns the neutral name of a suite. A person's own suite may be named after something; its points say what it
+    plays."""
     return key if key in BUILT_IN else _("own suite")
 
 
 def known_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those with a known meaning and a value of its kind."""
-    known = {}
+    """Returns the settings with a known meaning and a value of its kind."""
+    settings = {}
     for key, setting in SETTINGS.items():
         if key in IDENTITY_SETTINGS:
             continue
         value = values.get(key)
         is_number = setting.type is int and isinstance(value, int) and not isinstance(value, bool)
         if is_number or (setting.choices and value in setting.choices):
-            known[key] = value
-    return known
+            settings[key] = value
+    return settings
 
 
 def own_settings(values: Mapping[str, Any]) -> str:
-    """All others, in a person's own words; not the names that files and models have on their server."""
+    """Returns all other settings, in a person's own words; without the names that files and models have on their
+    server."""
     excluded = {*known_settings(values), *IDENTITY_SETTINGS}
     return "; ".join(
         f"{setting_title(key)} {format_setting(value, key)}"
@@ -105,7 +107,7 @@ def own_settings(values: Mapping[str, Any]) -> str:
 
 
 def device_name(name: str, is_ram: bool = False, memory_bytes: int | None = None) -> str:
-    """As the built-in catalogue calls it: a typed name may hold anything.
+    """Returns the built-in catalogue's name of a device: a typed name may contain anything.
 
     >>> device_name("NVIDIA GeForce RTX 3090"), device_name("Ann's card"), device_name("Memory DDR5-6000", is_ram=True)
     ('GeForce RTX 3090', 'accelerator', 'DDR5-6000 memory')
@@ -118,7 +120,7 @@ def device_name(name: str, is_ram: bool = False, memory_bytes: int | None = None
 
 
 def calculated_device(name: str) -> str:
-    """Of the calculator, where a machine's own device is named with the machine.
+    """Returns the name of a device of the calculator, where a machine's own device is named with the machine.
 
     >>> calculated_device("RTX 3090 on Ann's box"), calculated_device("Memory DDR5-6000 on Ann's box")
     ('GeForce RTX 3090', 'DDR5-6000 memory')
@@ -128,7 +130,8 @@ def calculated_device(name: str) -> str:
 
 
 def hardware(devices: Sequence[MachineDevice]) -> str:
-    """`2 × GeForce RTX 3090`; the memory of a machine without accelerators; empty when nothing is known."""
+    """Returns the hardware as `2 × GeForce RTX 3090`; the memory of a machine without accelerators; empty when nothing
+    is known."""
     cards = [device for device in devices if device.kind != "ram"]
     if not cards:
         memories = [device for device in devices if device.memory_bytes or _MEMORY.search(device.name)]

@@ -1,10 +1,11 @@
-"""A comparison seen by people who are to know no names: its figures stay, every word of it is a neutral one."""
+"""A comparison without private names: its figures stay, and every word of it is a neutral one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlmodel import Session
 
+from app import engines
 from app.core.configuration import distinguishing_weights, model_names
 from app.core.errors import BadInput
 from app.core.i18n import N_, _
@@ -24,7 +25,7 @@ NO_VERDICT = N_("no verdict")
 
 @dataclass(frozen=True)
 class Side:
-    """One subject with everything that may be told of it."""
+    """One subject with all of its public facts."""
 
     letter: str
     run: Run
@@ -42,15 +43,13 @@ class Side:
 @dataclass(frozen=True)
 class Compared:
     comparison: Comparison
-    """With neutral titles and without a word that is not the code's own."""
+    """The comparison with neutral titles and without any word that is not the code's own."""
     sides: Sequence[Side]
     prompts: Sequence[Case]
-    """Of the first one's suite."""
+    """The prompts of the first subject's suite."""
 
 
 def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
-    from app import engines  # loads every engine: not at start
-
     compared = compare(session, names, engines.titles())
     by_id = runs_by_id(session, {subject.public_id for subject in compared.subjects})
     sides = []
@@ -99,7 +98,7 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
 
 
 def _distinct(sides: Sequence[Side]) -> list[str]:
-    """Model and quantization; where they are the same everywhere, what tells them apart."""
+    """Returns model and quantization; when they are the same everywhere, what distinguishes the subjects."""
     if len({side.title for side in sides}) > 1:
         return [side.title for side in sides]
     telling = differing(sides)[:2]
@@ -110,7 +109,7 @@ def _distinct(sides: Sequence[Side]) -> list[str]:
 
 
 def _are_namesakes(sides: Sequence[Side]) -> bool:
-    """Whether one name is that of different models, whose whole ids are nobody else's business."""
+    """Whether one name stands for different models, whose whole ids stay private."""
     snapshots = [snapshot_of(side.config, side.model) for side in sides]
     if len({side.title for side in sides}) > 1:
         return False
@@ -122,7 +121,7 @@ def _short(title: str, value: str) -> str:
 
 
 def differing(sides: Sequence[Side]) -> list[str]:
-    """Titles of the facts that are not the same everywhere."""
+    """Returns the titles of the facts that are not the same everywhere."""
     return [title for title in fact_titles(sides) if len({side.facts.get(title) for side in sides}) > 1]
 
 
@@ -131,7 +130,7 @@ def fact_titles(sides: Sequence[Side]) -> list[str]:
 
 
 def _subject(subject: Subject, title: str) -> Subject:
-    """What tables and figures read of it; all other fields are empty."""
+    """Returns the subject with the fields that tables and figures read; all other fields are empty."""
     return Subject(
         letter=subject.letter,
         key="",
@@ -165,7 +164,7 @@ def _rows(rows: Sequence[MetricRow]) -> tuple[MetricRow, ...]:
 
 
 def _cell(cell: Cell) -> Cell:
-    """Reasons may name runs and suites: only fixed ones are repeated."""
+    """Returns a cell with fixed reasons only: others may name runs and suites."""
     return replace(
         cell,
         reason=cell.reason if cell.reason in NULL_REASONS.values() else "",

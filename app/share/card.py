@@ -18,7 +18,7 @@ MARGIN = 64
 MOST_TILES, MOST_BARS = 3, 1
 TITLE_SIZES = (52, 48, 44)
 _OVERSAMPLED = 2
-"""Drawn larger and scaled down, because Pillow smooths text only."""
+"""The factor by which the card is drawn larger and then scaled down, since Pillow smooths text only."""
 # the dark theme of static/css/tokens.css
 _BACKGROUND, _SURFACE, _LINE, _TEXT, _MUTED = "#0f1115", "#15171c", "#2b303a", "#e6e8ec", "#9aa3b0"
 _ACCENT, _REACHED, _ABOVE = "#6eaffd", "#3df4e9", "#e0b04c"
@@ -37,7 +37,7 @@ Font = FreeTypeFont | ImageFont.ImageFont
 
 
 def draw_card(snapshot: Snapshot) -> bytes:
-    """A PNG without any metadata."""
+    """Draws the card; returns a PNG without any metadata."""
     title = snapshot.title if any(letter.isalnum() for letter in _drawable(snapshot.title)) else snapshot.description
     return _png(title, snapshot.subtitle, snapshot.tiles[:MOST_TILES], snapshot.bars[:MOST_BARS])
 
@@ -150,7 +150,7 @@ class _Pen:
 
 
 def _runs(text: str, size: int, weight: int) -> list[tuple[str, Font]]:
-    """Pieces of a text with a font that has their letters; letters that no font has are left out."""
+    """Returns pieces of a text with a font that has their letters; letters that no font has are left out."""
     runs: list[tuple[str, Font]] = []
     for letter in text:
         font = next((font for font in _fonts(size, weight) if _has(font, letter)), None)
@@ -169,7 +169,7 @@ def _drawable(text: str) -> str:
 
 @cache
 def _fonts(size: int, weight: int) -> tuple[Font, ...]:
-    """The pages' fonts and the system's Chinese one; Pillow's own where it cannot read WOFF2."""
+    """Returns the pages' fonts and the system's Chinese one; Pillow's own when it cannot read WOFF2."""
     pixels = size * _OVERSAMPLED
     try:
         fonts = [ImageFont.truetype(files.STATIC / "vendor" / name, pixels) for name in _FONTS]

@@ -1,4 +1,5 @@
-"""A ceiling of the calculator: what some hardware allows some model. Computed, so it has no samples and no spread."""
+"""The share of a ceiling from the calculator: what some hardware allows some model. It is computed, so it has no
+samples and no spread."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +15,7 @@ from app.share.snapshot import Chart, Column, DataTable, Fact, Snapshot, Tile
 
 KIND = "ceiling"
 SHOWN_CONTEXT = 8_192
-"""Tokens in the cache of the second tile, beside the empty cache."""
+"""The tokens in the cache for the second tile; the first is for an empty cache."""
 
 
 def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot:
@@ -28,7 +29,7 @@ def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot
         title=f"Ceiling: {model} on {_article(device)}",
         description=f"{', '.join(f'{tile.title}: {format_number(tile.value)} {tile.unit}' for tile in tiles)} at most.",
         subtitle=_(
-            "What {bandwidth} allow at most, computed", bandwidth=format_bandwidth(first.device.bandwidth_bytes_per_s)
+            "The most that {bandwidth} allow, computed", bandwidth=format_bandwidth(first.device.bandwidth_bytes_per_s)
         ),
         tiles=tiles,
         facts=tuple(_facts(first, device)),
@@ -39,16 +40,13 @@ def snapshot(reports: Sequence[Report], curve: Sequence[CurvePoint]) -> Snapshot
                 "Nothing here was measured: a ceiling is the speed that hardware cannot beat, because each token reads "
                 "the model's weights and the KV cache from memory."
             ),
-            _(
-                "Whatever is uncertain is left out of the bytes. Most good results reach 60 to 85 % of a decode "
-                "ceiling."
-            ),
+            _("Uncertain bytes are left out. Most good results reach 60 to 85 % of a decode ceiling."),
         ),
     )
 
 
 def _model(report: Report) -> str:
-    """By its size: names are not asked for, and a config.json may hold anything."""
+    """Returns the model's size as its name: the form asks for no name, and a config.json may contain anything."""
     weights, total = report.geometry.weights, report.geometry.params_total
     assert weights is not None, "without weights there is no ceiling"
     active = report.geometry.params_active
@@ -92,7 +90,7 @@ def _facts(report: Report, device: str) -> Iterator[Fact]:
         yield Fact(_("Bits per weight"), format_number(geometry.weights.bits_per_weight))
         yield Fact(_("Weights"), format_bytes(geometry.weights.total.n_bytes))
     is_bound = geometry.certainty is Certainty.BOUND
-    yield Fact(_("Certainty"), _("a bound") if is_bound else _("an estimate, no bound"))
+    yield Fact(_("Certainty"), _("a bound") if is_bound else _("an estimate, not a bound"))
     yield Fact(_("KV cache"), str(report.kv))
     if report.step is not None and report.step.batch > 1:
         yield Fact(_("Batch"), str(report.step.batch))

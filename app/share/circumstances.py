@@ -1,4 +1,4 @@
-"""What a run was measured with: the anonymised facts of a share, and what of it a person may add."""
+"""The circumstances of a run: the anonymised facts of a share, and what a person may add."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -23,12 +23,12 @@ from app.share.snapshot import Fact, UserText
 from app.suites import Case
 
 OPTION_TITLES = {Option.MACHINE: N_("Machine"), Option.LABELS: N_("Labels"), Option.FLAGS: N_("Further settings")}
-"""The titles of options that become a fact when ticked; note and prompt stand by themselves."""
+"""The titles of options that add a fact when ticked; note and prompt have sections of their own."""
 REMOTE_HARDWARE = N_("another operator's hardware")
 
 
 def facts(config: Config, model: Model, devices: Sequence[MachineDevice]) -> Iterator[Fact]:
-    """What a share tells of a configuration and its hardware, whatever is ticked."""
+    """Returns the facts that a share states of a configuration and its hardware, whatever is ticked."""
     context = RunContext(
         anonymous_snapshot(snapshot_of(config, model)),
         engine=anonymize.engine_title(config.engine),
@@ -43,7 +43,7 @@ def facts(config: Config, model: Model, devices: Sequence[MachineDevice]) -> Ite
 
 
 def anonymous_snapshot(snapshot: Snapshot, has_own_settings: bool = False) -> Snapshot:
-    """What of a configuration may become public: no labels, and settings of a person's own only where they agreed."""
+    """Returns the public part of a configuration: no labels, and a person's own settings only when they agreed."""
     return Snapshot(
         engine=snapshot.engine,
         engine_version=anonymize.safe_token(snapshot.engine_version) or None,
@@ -60,13 +60,13 @@ def bandwidth_fact(ceiling: RunCeiling) -> Fact:
 
 
 def metric_explanations(keys: Iterable[str]) -> Iterator[str]:
-    """The explanation of each metric: whoever has only the link has no glossary."""
+    """Returns the explanation of each metric, since a shared page has no glossary."""
     for key in keys:
         yield joined(metrics()[key].title, metrics()[key].explanation, by=" · ")
 
 
 def suite_cases(session: Session, run: Run) -> Sequence[Case]:
-    """The cases of the run's suite; none when the version that the run played is no longer there."""
+    """Returns the cases of the run's suite; empty when that version of the suite no longer exists."""
     try:
         return suites.suite_by_sha256(session, run.suite_key, run.suite_sha256).cases
     except NotFound:  # see above
@@ -74,7 +74,7 @@ def suite_cases(session: Session, run: Run) -> Sequence[Case]:
 
 
 def optional_texts(run: Run, machine: Machine, config: Config, prompts: Sequence[Case]) -> dict[Option, str]:
-    """What a person may add to a share of the run, where there is any."""
+    """Returns the texts that a person may add to a share of the run."""
     texts = {
         Option.NOTE: run.note,
         Option.LABELS: anonymize.labels(config.labels, run.labels),

@@ -1,4 +1,4 @@
-"""Runs or configurations side by side: what differs in neutral words, ratios with their intervals, and verdicts."""
+"""The share of a comparison: what differs in neutral words, ratios with their intervals, and verdicts."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,7 +24,7 @@ DECODE = HEADLINE_METRICS[2]
 
 
 def snapshot(session: Session, names: Sequence[str], options: frozenset[Option] = frozenset()) -> Snapshot:
-    """`names` as `store.subjects.resolve` reads them. Raises BadInput and NotFound."""
+    """Makes the snapshot; `names` are in the form that `compare_refs.resolve` reads. Raises BadInput and NotFound."""
     anonymized = session_memo(session, neutral_comparison, tuple(names))
     return Snapshot(
         kind=KIND,
@@ -84,7 +84,7 @@ def _description(anonymized: Compared) -> str:
 
 
 def _tiles(compared: Comparison) -> Iterator[Tile]:
-    """Of two the ratios of the triple; of more the decode speed of each."""
+    """Returns the tiles: for two subjects the ratios of the headline metrics; for more the decode speed of each."""
     for row in compared.main_rows:
         if len(compared.subjects) == 2:
             yield _ratio_tile(row)
@@ -118,7 +118,7 @@ def _ratio_tile(row: MetricRow) -> Tile:
 
 
 def _facts(anonymized: Compared, options: frozenset[Option]) -> Iterator[Fact]:
-    """What is the same everywhere; then what was ticked."""
+    """Returns what is the same everywhere, then the ticked facts."""
     for title in fact_titles(anonymized.sides):
         values = {side.facts.get(title) for side in anonymized.sides}
         if len(values) == 1:

@@ -1,4 +1,4 @@
-"""A view of the explorer: the same data points, seen over a notebook in which everything has a neutral name."""
+"""The share of an explorer view: the same data points, with neutral names for everything."""
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlmodel import Session
 
+from app import engines
 from app.charts import explore as charts
 from app.charts.explore import series_title, summary, y_number
 from app.core.errors import BadInput
@@ -26,12 +27,12 @@ from app.share.snapshot import Cell, Chart, Column, DataTable, Fact, Snapshot, T
 
 KIND = "explorer"
 _ONE_POINT = ("at", "among", "raw")
-"""Parameters of a view of the runs of one data point: a share is of the whole."""
+"""Parameters that limit a view to the runs of one data point: a share is of the whole."""
 
 
 def snapshot(session: Session, parameters: Mapping[str, str], options: frozenset[Option] = frozenset()) -> Snapshot:
-    """`parameters` are those of the explorer's address. Raises BadInput for what makes no sense there, and Withheld
-    for a view of which nothing is public unless it is ticked."""
+    """Makes the snapshot from the parameters of an explorer's address. Raises BadInput for what makes no sense there,
+    and Withheld for a view of which nothing is public unless it is ticked."""
     result = _explore(session, parameters, options).result
     figure = charts.figure(result, lambda _data_point: "")
     if figure is None:
@@ -55,7 +56,7 @@ def snapshot(session: Session, parameters: Mapping[str, str], options: frozenset
 
 
 def offers(session: Session, parameters: Mapping[str, str]) -> list[OptionalField]:
-    """What a person may add: only what the view shows."""
+    """Returns what a person may add: only fields that the view shows."""
     exploration = _explore(session, parameters, frozenset())
     inventory, fields = exploration.inventory, _used_fields(exploration.result)
     disclosures = {field.disclosure for field in fields}
@@ -71,8 +72,6 @@ def offers(session: Session, parameters: Mapping[str, str]) -> list[OptionalFiel
 
 
 def _explore(session: Session, parameters: Mapping[str, str], options: frozenset[Option]) -> explorer.Exploration:
-    from app import engines  # loads every engine: not at start
-
     whole = {name: value for name, value in parameters.items() if name not in _ONE_POINT}
     exploration = explorer.explore(session, whole, engines.titles(), _Anonymizer(session, options))
     if exploration.problems:
@@ -97,7 +96,7 @@ def _is_withheld(field: Field, options: frozenset[Option]) -> bool:
 
 
 class _Anonymizer:
-    """Gives each context its neutral names; the same thing has the same name everywhere."""
+    """Gives each context its neutral names; one thing has the same name everywhere."""
 
     def __init__(self, session: Session, options: frozenset[Option]) -> None:
         self._session = session
@@ -107,7 +106,8 @@ class _Anonymizer:
         self._configurations: dict[int, str] = {}
 
     def __call__(self, inventory: Inventory, group_key: GroupKey, context: RunContext) -> RunContext:
-        """Every part of the context is listed here: a part that is added later stays empty, and so private."""
+        """Returns the anonymous context. Every part is listed here, so that a part that is added later stays empty, and
+        so private."""
         snapshot = anonymous_snapshot(context.snapshot, has_own_settings=Option.FLAGS in self._options)
         has_machine = Option.MACHINE in self._options
         server = inventory.configs[group_key.config_id].server
@@ -133,7 +133,7 @@ class _Anonymizer:
 
 
 def _numbered(names: dict[Any, str], key: Hashable, title: str, first: str = "") -> str:
-    """The name of a key; a title that another key has already gets a number."""
+    """Returns the name of a key; a title that another key has already gets a number."""
     if key not in names:
         same = sum(name == (first or title) or name.startswith(f"{title} #") for name in names.values())
         names[key] = f"{title} #{same + 1}" if same else first or title
@@ -144,7 +144,7 @@ def _numbered(names: dict[Any, str], key: Hashable, title: str, first: str = "")
 
 
 def _tiles(result: ExploreResult) -> Iterator[Tile]:
-    """The lowest and the highest value of what is shown."""
+    """Returns the lowest and the highest value of the view."""
     if result.y.kind != "number":
         return
     ordered = sorted(result.data_points, key=y_number)

@@ -83,5 +83,5 @@ def _some(values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 def _are_numbers(texts: Any) -> bool:
     try:
         return isinstance(texts, list) and all(read_number(text) is not None for text in texts)
-    except (ValueError, AttributeError):  # then they are words
+    except (ValueError, AttributeError):  # then they are categories
         return False

@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlmodel import Session
 
 from app.core.errors import BadInput
-from app.core.i18n import ENGLISH, _, localized, use
+from app.core.i18n import ENGLISH, _, use
 from app.db import shares
 from app.share.snapshot import SCHEMA_VERSION, Snapshot
 
@@ -35,7 +35,6 @@ def publish(session: Session, snapshot: Snapshot) -> str:
 
 def open_share(session: Session, slug: str) -> StoredShare:
     """The share with this slug. Raises NotFound, and Conflict for a snapshot of another version."""
-    row = shares.share(session, slug)
     with use(ENGLISH):  # the title and all forms but the page are, whoever reads them
-        values = localized(row.snapshot)
-    return StoredShare(row.slug, Snapshot.from_json(values, row.schema_version), row.created_at)
+        row = shares.share(session, slug)
+        return StoredShare(row.slug, Snapshot.from_json(row.snapshot, row.schema_version), row.created_at)

@@ -54,7 +54,7 @@ def _environment() -> "jinja2.Environment":
 
 
 def render_body(snapshot: Snapshot) -> Markup:
-    """In the reader's language."""
+    """Renders the body of the page in the reader's language."""
     share = snapshot if language() == ENGLISH else localized(snapshot)
     html = _environment().get_template("_share.html").render(share=share, spread=spread)
     return Markup(html)  # noqa: S704  # the template has escaped it

@@ -1,4 +1,5 @@
-"""One run: its numbers with their spread, its ceiling, charts and tables, and its hardware in neutral words."""
+"""The share of a run: its numbers with their spread, its ceiling, charts and tables, and its hardware in neutral
+words."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ _PARTS = {
 
 
 def figures(result: RunResult, main: Workload, insight: DecodeAnalysis | None) -> Iterator[DataTable]:
-    """`main`: the workload that limits and insight are of."""
+    """Returns the figures of a run; `main` is the workload that limits and insight are of."""
     if len(result.points) > 1:
         yield _points(result)
     limits = result.limits_at(main).findings
@@ -68,7 +69,7 @@ def _limit_columns() -> tuple[Column, ...]:
 
 
 _SELDOM = {"concurrency": 1, "depth": 0}
-"""What points usually have; worth a column where one differs."""
+"""The values that points usually have; a column is shown when one differs."""
 _SELDOM_TITLES = {"concurrency": N_("Streams"), "depth": N_("In the cache before")}
 
 
@@ -168,7 +169,7 @@ class Shareable:
 
 
 def snapshot(session: Session, public_id: str, options: frozenset[Option] = frozenset()) -> Snapshot:
-    """Raises NotFound, and BadInput for a run without any number."""
+    """Makes the snapshot of a run. Raises NotFound, and BadInput for a run without any number."""
     shareable = session_memo(session, _load, public_id)
     result, config = shareable.result, shareable.config
     included = {field.option: field.text for field in _offers(shareable) if field.option in options}
@@ -177,7 +178,7 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
     ceiling, point_ceiling = result.known_ceiling, result.ceiling_at(shareable.main)
     insight = result.insight_at(shareable.main)
     tiles = tuple(_tiles(shareable))
-    doubt = _("an estimate, no bound") if ceiling and ceiling.certainty is Certainty.ESTIMATE else ""
+    doubt = _("an estimate, not a bound") if ceiling and ceiling.certainty is Certainty.ESTIMATE else ""
     bars = tuple(_bars(point_ceiling, doubt)) if point_ceiling else ()
     return Snapshot(
         kind=KIND,
@@ -195,7 +196,7 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
 
 
 def offers(session: Session, public_id: str) -> list[OptionalField]:
-    """What of this run a person may add."""
+    """Returns what a person may add to the share of this run."""
     return _offers(session_memo(session, _load, public_id))
 
 
@@ -208,7 +209,7 @@ def _load(session: Session, public_id: str) -> Shareable:
 
 
 def describe(tiles: Sequence[Tile], bars: Sequence[CeilingShare]) -> str:
-    """`TTFT 520 ms, prefill 1,010 tok/s, decode 71.2 tok/s; 62.1 % of the decode ceiling.`"""
+    """Returns a description: `TTFT 520 ms, prefill 1,010 tok/s, decode 71.2 tok/s; 62.1 % of the decode ceiling.`"""
     values = [
         f"{lower_first(tile.title)} {format_number(tile.value)} {tile.unit}" for tile in tiles if tile.value is not None
     ]
@@ -246,7 +247,7 @@ def _tiles(shareable: Shareable) -> Iterator[Tile]:
 
 
 def _bars(ceiling: PointCeiling, doubt: str) -> Iterator[CeilingShare]:
-    """`doubt`: that the ceilings are estimates; empty where they are bounds."""
+    """Returns the shares of the ceilings; `doubt` says that the ceilings are estimates and is empty for bounds."""
     if ceiling.mbu is not None:
         words = joined(ceiling.decode.words, ceiling.step.words, doubt, by="; ")
         yield CeilingShare(_("Decode ceiling"), ceiling.mbu, ceiling.decode.tokens_per_s, "tok/s", words)
@@ -308,8 +309,8 @@ def _remarks(session: Session, shareable: Shareable) -> Iterator[str]:
             yield joined(upper_first(_(flag.title)), _(flag.sentence), by=" · ")
     if result.ceiling_at(shareable.main) is not None:
         yield _(
-            "A ceiling is what memory bandwidth and computing allow at most; whatever is uncertain is left out of its "
-            "bytes. Most good results reach 60 to 85 % of the decode ceiling."
+            "A ceiling is the speed that memory bandwidth and compute allow at most; uncertain bytes are left out of "
+            "it. Most good results reach 60 to 85 % of the decode ceiling."
         )
 
 

@@ -14,13 +14,14 @@ from app.core.i18n import Text, _
 from app.core.units import format_number, with_unit
 
 SCHEMA_VERSION = 2
-"""Of what is stored: its texts are messages. In version 1 they are English sentences, which stay as they are."""
+"""The version of the stored form, whose texts are messages. In version 1 they are English sentences, which stay as they
+are."""
 READABLE_VERSIONS = (1, SCHEMA_VERSION)
 SCHEMA = "roofmark.share/1"
-"""Of the public document, whose texts are English in either version."""
+"""The schema of the public document, whose texts are English in either version."""
 
 Words = Text | str
-"""A message, or what is the same in every language."""
+"""A message, or a text that is the same in every language."""
 
 Cell = int | float | Text | str | None
 """Numbers unrounded, counts as integers; None is unknown."""
@@ -49,9 +50,9 @@ class Tile:
     standard_deviation: float | None = None
     low: float | None = None
     high: float | None = None
-    """Ends of the 95 % interval."""
+    """The two ends of the 95 % interval."""
     samples: int | None = None
-    """None: computed, not measured."""
+    """The number of samples; None: computed, not measured."""
     source: Words = ""
     reason: Words = ""
     """Why there is no value."""
@@ -63,7 +64,7 @@ class CeilingShare:
 
     title: Words
     share: float
-    """Of 1; never clamped."""
+    """The share of the ceiling: 1 is all of it; never clamped."""
     ceiling: float
     unit: str
     words: Words
@@ -89,7 +90,7 @@ class DataTable:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     is_brief: bool = False
-    """Short enough for a post in a forum."""
+    """Whether it is short enough for a post in a forum."""
 
 
 @dataclass(frozen=True)
@@ -132,20 +133,20 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, values: dict[str, Any], schema_version: int) -> "Snapshot":
-        """Raises Conflict for a snapshot that this version cannot read."""
+        """Reads a stored snapshot. Raises Conflict for one that this version cannot read."""
         if schema_version not in READABLE_VERSIONS:
             raise Conflict(
                 _(
-                    "This share has version {version}, and this Roofmark reads version {known}: "
-                    "make the link anew, or open it with the Roofmark that made it.",
+                    "This share has version {version}, and this version of Roofmark reads version {supported}: create "
+                    "the link again, or open it with the version that made it.",
                     version=schema_version,
-                    known=SCHEMA_VERSION,
+                    supported=SCHEMA_VERSION,
                 )
             )
         try:
             return _adapter().validate_python(values)
         except ValidationError as error:
-            raise Conflict(_("This share is damaged and cannot be shown: make the link anew.")) from error
+            raise Conflict(_("This share is damaged and cannot be shown: create the link again.")) from error
 
     @property
     def digest(self) -> str:

@@ -27,10 +27,10 @@ FULL_HISTORY = 8
 MIN_FOR_OUTLIER = 4
 MIN_FOR_LONE_RUN = 6
 OUTLIER_REACH = 2.0
-"""Of a 95 % prediction interval from the others: a value further out is an outlier."""
+"""A value further out than this many times the 95 % prediction interval from the others is an outlier."""
 _MOST_DEVIATION = 1e6  # squares of it are still numbers
 NOISIER_CHANCE = 0.001
-"""A run counts with its own repetition variance only where one of the usual variance is noisier as rarely as this."""
+"""A run's own repetition variance is used only when chance alone would make a run this noisy more rarely than this."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class RunMedian:
     log_value: float
     repetitions: int
     repetition_variance: float | None = None
-    """Among the repetitions, without an outlier; None for a single one."""
+    """The variance of the repetitions, without an outlier; None for a single repetition."""
 
     @property
     def variance_of_median(self) -> float | None:
@@ -57,10 +57,10 @@ def run_median(
     repetitions: int,
     concurrency: int = 1,
 ) -> RunMedian:
-    """A run's median from the summary of its repetitions; `value` is their median and positive.
+    """Returns a run's median from the summary of its repetitions; `value` is their median and positive.
 
-    Relative deviations stand for those of logarithms: they agree to first order, and a run whose repetitions differ by
-    more than 10 % supports no verdict anyway. Streams of one round disturb each other: a round is one repetition.
+    Relative deviations approximate those of logarithms: they agree to first order, and a run whose repetitions differ
+    by more than 10 % supports no verdict anyway. Streams of one round disturb each other, so a round is one repetition.
     """
     rounds = max(1, repetitions // concurrency)
     if standard_deviation is None or repetitions < 2:
@@ -89,19 +89,19 @@ class RunScatter:
     """How much runs of one configuration differ, for one metric."""
 
     between_variance: float
-    """Of logarithms: history and assumption combined."""
+    """The variance on logarithms, with history and assumption combined."""
     degrees_of_freedom: float
     repetition_variance: float | None
     """Usual variance among the repetitions of a run; None where no run has two."""
     assumed_deviation: float | None
-    """Standard deviation that was assumed for lack of history; None where the history speaks for itself."""
+    """The standard deviation that was assumed for lack of history; None when the history suffices."""
     history_deviation: float | None = None
-    """Standard deviation between runs as the history has it; None without any."""
+    """The standard deviation between runs in the history; None without a history."""
     configurations: int = 0
-    """Groups of at least two runs behind it."""
+    """The number of groups of at least two runs in the history."""
     runs: int = 0
     is_elsewhere: bool = False
-    """The history is that of other machines: this one has none."""
+    """Whether the history is that of other machines because this one has none."""
 
     def variance_of_median(self, run: RunMedian) -> float:
         """The variance of a run's median around its configuration, on logarithms."""
@@ -114,7 +114,7 @@ class RunScatter:
 
     @staticmethod
     def _is_noisier(run: RunMedian, usual: float) -> bool:
-        """Whether its repetitions scatter more than chance allows; Wilson and Hilferty's chi-square quantile."""
+        """Whether the repetitions scatter more than chance allows (Wilson and Hilferty's chi-square quantile)."""
         assert run.repetition_variance is not None
         freedom = max(1, run.repetitions - 1)
         z = t_quantile(math.inf, 2 * NOISIER_CHANCE)
@@ -129,10 +129,11 @@ def run_scatter(
     compared: Sequence[RunMedian] = (),
     is_elsewhere: bool = False,
 ) -> RunScatter:
-    """How much runs differ, from a history and an assumed standard deviation of logarithms.
+    """Returns how much runs differ, from a history and an assumed standard deviation of logarithms.
 
-    `groups`: for each configuration (same hardware and prompt), its runs. `compared`: runs that are compared and in
-    no group: how their repetitions scatter counts, their differences do not."""
+    `groups` holds the runs of each configuration (same hardware and prompt). `compared` holds runs that are compared
+    and in no group: the scatter of their repetitions counts, their differences do not.
+    """
     groups = [_without_lone_runs(group) for group in groups if len(group) > 1]
     runs = [run for group in groups for run in group]
     freedom = len(runs) - len(groups)
@@ -157,7 +158,8 @@ def run_scatter(
 
 
 def _without_lone_runs(group: Sequence[RunMedian]) -> Sequence[RunMedian]:
-    """A run that stands off alone was disturbed by something that nobody saw: it says nothing about the others."""
+    """Removes runs that stand off alone from their group: something unseen disturbed them, and they say nothing about
+    the others."""
     if len(group) < MIN_FOR_LONE_RUN:
         return group
     values = [run.log_value for run in group]
@@ -172,7 +174,8 @@ def _without_lone_runs(group: Sequence[RunMedian]) -> Sequence[RunMedian]:
 
 
 def _usual_repetition_variance(runs: Sequence[RunMedian]) -> float | None:
-    """The median over the runs; a chi-square variable's median lies below its mean (Wilson and Hilferty 1931)."""
+    """Returns the median over the runs, corrected since a chi-square variable's median lies below its mean (Wilson and
+    Hilferty 1931)."""
     variances = [
         run.repetition_variance / (1 - 2 / (9 * max(1, run.repetitions - 1))) ** 3
         for run in runs

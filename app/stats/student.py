@@ -1,4 +1,5 @@
-"""Student's t distribution: two-sided p-values and quantiles for any degrees of freedom, whole or not; and Welch's.
+"""Student's t distribution: two-sided p-values and quantiles for any degrees of freedom, also fractional ones; and
+Welch's degrees of freedom.
 
 The tail is the regularized incomplete beta function I_x(df / 2, 1 / 2) at x = df / (df + t^2) (Abramowitz and Stegun
 26.7.1), evaluated by its continued fraction (ibid. 26.5.8) with Lentz's method.
@@ -56,7 +57,7 @@ def welch_freedom(variances: Sequence[float], freedoms: Sequence[float]) -> floa
 
 
 def _regularized_beta(x: float, a: float, b: float) -> float:
-    """I_x(a, b) for 0 <= x <= 1."""
+    """Returns I_x(a, b) for 0 <= x <= 1."""
     if x <= 0 or x >= 1:
         return float(x >= 1)
     if x > (a + 1) / (a + b + 2):  # the fraction converges fast on the other side only
@@ -66,7 +67,7 @@ def _regularized_beta(x: float, a: float, b: float) -> float:
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """1 + d1 / (1 + d2 / (1 + ...)), by the modified Lentz method."""
+    """Returns 1 + d1 / (1 + d2 / (1 + ...)) by the modified Lentz method."""
     value = numerator_ratio = 1.0
     denominator_ratio = 0.0
     for step in range(1, 1000):

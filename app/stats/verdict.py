@@ -4,8 +4,8 @@ Timings and speeds are compared on logarithms, so that a speed and its inverse, 
 the same verdict. Each result is one run or several runs of one configuration; the value of several is the median of
 theirs. The interval is Student's, from the between-run scatter of app.stats.runs.
 
-A verdict looks at the metrics of the main point together, corrected for as many looks by Holm's method (Scandinavian
-Journal of Statistics 1979): in at most 5 of 100 comparisons of equal configurations is anything called better or worse.
+A verdict looks at the metrics of the main point together, corrected for their number by Holm's method (Scandinavian
+Journal of Statistics 1979): at most 5 of 100 comparisons of equal configurations call anything better or worse.
 """
 
 import bisect
@@ -21,15 +21,15 @@ from app.stats.runs import RunMedian, RunScatter, median_variance
 from app.stats.student import CONFIDENCE, t_quantile, two_sided_p, welch_freedom
 
 SAME_WITHIN = 0.03
-"""Unless a setting says otherwise: an interval within this share of 1, either way, is no change worth the name."""
+"""The default limit: an interval within this share of 1, either way, counts as the same."""
 MANY_RUNS = 100
-"""Whoever would need more runs than these does not want to know how many."""
+"""The largest number of additional runs that is worth reporting."""
 
 _LOG_LARGEST = math.log(sys.float_info.max)
 _ALPHA = 1 - CONFIDENCE
 
 Direction = Literal["higher", "lower"]
-"""Which is better."""
+"""The direction that is better."""
 
 
 class Verdict(StrEnum):
@@ -40,7 +40,7 @@ class Verdict(StrEnum):
     SAME = "same"
     INCONCLUSIVE = "inconclusive"
     MIXED = "mixed"
-    """Of several metrics: some better, some worse."""
+    """Some metrics are better, others worse."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Result:
         return median(run.log_value for run in self.runs)
 
     def variance(self, extra_runs: int = 0) -> float:
-        """The variance of the median of its runs, or of that many more runs like them."""
+        """Returns the variance of the median of its runs and of `extra_runs` more runs like them."""
         variances = [self.scatter.variance_of_median(run) for run in self.runs]
         return math.fsum(variances) / len(variances) * median_variance(len(variances) + extra_runs)
 
@@ -67,12 +67,13 @@ class Ratio:
     value: float
     low: float
     high: float
-    """95 % interval of the ratio of the two configurations."""
+    """The two ends of the 95 % interval of the ratio of the two configurations."""
     p_value: float
-    """Two-sided, of a ratio of 1; not corrected for other metrics."""
+    """The two-sided p-value of a ratio of 1; not corrected for other metrics."""
     verdict: Verdict
     additional_runs_needed: int | None = None
-    """So many more runs of each would settle an inconclusive one; None: settled, or more than MANY_RUNS."""
+    """The number of additional runs of each side that would settle an inconclusive verdict; None when it is settled, or
+    needs more than MANY_RUNS."""
 
 
 def judge(
@@ -80,7 +81,8 @@ def judge(
     better: Mapping[str, Direction],
     same_within: float = SAME_WITHIN,
 ) -> dict[str, Ratio]:
-    """Judge base and compared result of several metrics together: the verdicts are corrected for as many looks.
+    """Judges the base and the compared result of several metrics together; the verdicts are corrected for the number of
+    metrics.
 
     An interval within `same_within` of 1 is the same, however certain the difference.
     """
@@ -110,7 +112,8 @@ def _ratio(base: Result, compared: Result) -> Ratio:
 
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """One word for the verdicts of a comparison: what changed outweighs what did not. None for none."""
+    """Returns one word for the verdicts of a comparison: a change outweighs what stayed the same. None without
+    verdicts."""
     present = set(verdicts)
     if {Verdict.BETTER, Verdict.WORSE} <= present:
         return Verdict.MIXED
@@ -119,8 +122,8 @@ def overall(verdicts: Iterable[Verdict]) -> Verdict | None:
 
 
 def runs_needed(base: Result, compared: Result, looks: int = 1, same_within: float = SAME_WITHIN) -> int | None:
-    """How many more runs of each would settle it, if change and scatter stay what they are; None for more than
-    MANY_RUNS. `looks`: how many metrics are judged together."""
+    """Returns how many more runs of each side would settle the verdict if change and scatter stay what they are; None
+    for more than MANY_RUNS. `looks` is the number of metrics judged together."""
     change = compared.log_value - base.log_value
     freedom = _degrees_of_freedom(base, compared)
 
@@ -135,7 +138,8 @@ def runs_needed(base: Result, compared: Result, looks: int = 1, same_within: flo
 
 
 def _degrees_of_freedom(base: Result, compared: Result) -> float:
-    """Of the shared scatter; of two machines' by Welch and Satterthwaite."""
+    """Returns the degrees of freedom of the shared scatter; those of two machines are combined by Welch and
+    Satterthwaite."""
     if base.scatter == compared.scatter:
         return base.scatter.degrees_of_freedom
     variances = base.variance(), compared.variance()
@@ -144,7 +148,8 @@ def _degrees_of_freedom(base: Result, compared: Result) -> float:
 
 
 def _is_same(low: float, high: float, same_within: float) -> bool:
-    """On logarithms; [1 / 1.03, 1.03], so that swapping the sides keeps the verdict."""
+    """Whether the interval lies within [1 / 1.03, 1.03]: on logarithms, so that swapping the sides keeps the
+    verdict."""
     limit = math.log1p(same_within)
     return -limit <= low and high <= limit
 
@@ -154,7 +159,7 @@ def _direction(change: float, better: Direction) -> Verdict:
 
 
 def _holm(p_values: Mapping[str, float]) -> set[str]:
-    """Keys of the hypotheses that are rejected."""
+    """Returns the keys of the rejected hypotheses."""
     rejected: set[str] = set()
     for rank, key in enumerate(sorted(p_values, key=p_values.__getitem__)):
         if p_values[key] > _ALPHA / (len(p_values) - rank):

@@ -1,7 +1,7 @@
-"""Suites: a fixed prompt, hashed, and how often it is played at which lengths.
+"""Suites: a fixed prompt, hashed, and how often it is sent at which lengths.
 
-A suite's identity is the SHA-256 of everything that shapes a measurement (prompts, lengths, cache policy), not of how
-often it is repeated: five repetitions and ten measure the same thing.
+A suite's identity is the SHA-256 of everything that shapes a measurement (prompts, lengths, cache policy), but not of
+the number of repetitions: five repetitions and ten measure the same thing.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ MAX_PROMPT_CHARS = 2_000_000
 MAX_OUTPUT_TOKENS = 100_000
 MAX_REPETITIONS = 200
 BYTES_PER_TOKEN = 4.95
-"""Of the built-in English prose with Gemma 3's tokenizer; only for estimates before a run."""
+"""Bytes per token of the built-in English prose with Gemma 3's tokenizer; only for estimates before a run."""
 DEFAULT_SUITE = "triple"
 """The suite of a run that names none."""
 CONTINUE_INSTRUCTION = " Continue this story in the same manner, sentence by sentence, for as long as you can."
@@ -29,16 +29,16 @@ CONTINUE_INSTRUCTION = " Continue this story in the same manner, sentence by sen
 
 @dataclass(frozen=True)
 class Case:
-    """One point of a suite and the prompt that is played there."""
+    """One workload of a suite and its prompt."""
 
     point: Workload
     prompt: str
     reuses_cache: bool = False
-    """Meant to find its prompt in the server's cache, where the warm-up before it left it."""
+    """Whether the prompt should be in the server's cache, where the warm-up before it left it."""
 
     @property
     def estimated_prompt_tokens(self) -> int:
-        """A guess from the length of the prompt: it only decides whether that may fit, and is never shown."""
+        """An estimate from the length of the prompt: it only decides whether the prompt may fit, and is never shown."""
         return estimate_tokens(self.prompt)
 
 
@@ -57,12 +57,13 @@ class Suite:
     cases: tuple[Case, ...]
     repetitions: int = 5
     warmups: int = 1
-    """Per point."""
+    """The number of warm-ups per workload."""
     version: int = 1
 
     @property
     def sha256(self) -> str:
-        """The identity of the suite: of all that shapes a measurement, not of how often it is repeated."""
+        """The identity of the suite: the hash of all that shapes a measurement, but not of the number of
+        repetitions."""
         identity = {
             "cache": "defeat",  # of a case without a word of its own
             "cases": [
@@ -79,7 +80,7 @@ class Suite:
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
     def with_counts(self, repetitions: int | None = None, warmups: int | None = None) -> "Suite":
-        """The same suite played another number of times. Raises BadInput."""
+        """Returns the suite with another number of repetitions and warm-ups. Raises BadInput."""
         suite = replace(
             self,
             repetitions=self.repetitions if repetitions is None else repetitions,
@@ -91,18 +92,17 @@ class Suite:
             raise BadInput(_("Warm-ups must be between 0 and {most}.", most=MAX_REPETITIONS))
         return suite
 
-    @property
-    def rounds(self) -> int:
-        """How often each point is played, warm-ups included."""
-        return self.warmups + self.repetitions
+    def warmups_of(self, case: Case) -> int:
+        """How many warm-ups a case takes: at least the one that fills the cache, where it is about that."""
+        return max(1, self.warmups) if case.reuses_cache else self.warmups
 
     def sample_count(self, cases: Sequence[Case]) -> int:
-        """How many requests these of its cases take."""
-        return sum(self.rounds * case.point.concurrency for case in cases)
+        """How many requests these of its cases take, warm-ups included."""
+        return sum((self.warmups_of(case) + self.repetitions) * case.point.concurrency for case in cases)
 
 
 def point_title(point: Workload) -> str:
-    """A point in words.
+    """Returns a workload in words.
 
     >>> point_title(Workload(2064, 128, concurrency=4, depth=2000))
     '2,064 prompt tokens, 128 output tokens, 4 streams, 2,000 in the cache before'
@@ -112,7 +112,7 @@ def point_title(point: Workload) -> str:
 
 
 def brief_title(point: Workload) -> str:
-    """A point in words, where the output tokens are shown beside it.
+    """Returns a workload in words without its output tokens, which are shown beside it.
 
     >>> brief_title(Workload(2064, 128)), brief_title(Workload(512, 128, concurrency=4))
     ('2,064 prompt tokens', '512 prompt tokens, 4 streams')
@@ -179,8 +179,8 @@ BUILT_IN = {
         Suite(
             key="cache",
             title="Cache",
-            about="About 2,000 prompt tokens, first worked through anew each time, then found in the prompt cache: "
-            "what the cache saves.",
+            about="About 2,000 prompt tokens, first processed without the cache, then found in the prompt cache: what "
+            "the cache saves.",
             cases=tuple(_prose_case(2000, 32, start=53, reuses_cache=reuses) for reuses in (False, True)),
         ),
     )
@@ -188,7 +188,8 @@ BUILT_IN = {
 
 
 def custom_suite(definition: Mapping[str, Any], key: str, title: str, version: int = 1) -> Suite:
-    """A suite that a person defines, from `{"prompt", "output_tokens", "repetitions", "warmups"}`. Raises BadInput."""
+    """Returns the suite that a person defines with `{"prompt", "output_tokens", "repetitions", "warmups"}`. Raises
+    BadInput."""
     prompt = str(definition.get("prompt", "")).strip()
     if not prompt:
         raise BadInput(_("The suite needs a prompt text."))

@@ -1,8 +1,8 @@
 """Fixed English prose of any length, the same on every machine and in every version.
 
-Sentences are put together from short parts by a small hash, so that no sentence pattern repeats often enough to help a
-speculative decoder, and all words are common ones, so that tokenizers agree about its length within a few per cent.
-A test pins the SHA-256 of the built-in prompts: whoever changes a word here must give the suites a new version.
+A small hash assembles sentences from short parts, so that no sentence pattern repeats often enough to help a
+speculative decoder. All words are common ones, so that tokenizers agree about the length within a few per cent. A test
+pins the SHA-256 of the built-in prompts: changing a word here requires a new version of the suites.
 """
 
 import hashlib
@@ -83,7 +83,7 @@ THEN = (
 
 
 def prose(length_chars: int, start: int = 0) -> str:
-    """Whole sentences, at least `length_chars` characters; another `start` gives another text."""
+    """Returns whole sentences with at least `length_chars` characters; another `start` gives another text."""
     sentences: list[str] = []
     total = 0
     for index in count(start):

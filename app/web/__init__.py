@@ -7,9 +7,7 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
 from threading import Event
-from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
@@ -22,6 +20,7 @@ from app.core import files
 from app.core.settings import Settings
 from app.db.database import Database
 from app.db.migrate import migrate
+from app.measure.runner import Runner
 from app.web import api, errors, language, login, progress
 from app.web.language import LanguageMiddleware
 from app.web.pages import (
@@ -46,9 +45,6 @@ from app.web.pages import (
 )
 from app.web.paths import routes_by_name
 from app.web.security import HeadMiddleware, SecurityMiddleware, allowed_hosts, check_listen
-
-if TYPE_CHECKING:
-    from app.measure.runner import Runner
 
 PAGES = (
     overview,
@@ -76,7 +72,7 @@ COMPRESSION_LEVEL = 5
 beside text from its address, so that compressed lengths reveal nothing. Streams are not compressed."""
 
 
-def create_app(settings: Settings | None = None, runner: "Runner | None" = None) -> FastAPI:
+def create_app(settings: Settings | None = None, runner: Runner | None = None) -> FastAPI:
     """The application. `settings` default to the environment, `runner` to one with these settings. Raises BadInput for
     unsafe settings, StorageError for an unusable data folder."""
     settings = settings or Settings()
@@ -92,9 +88,10 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
     web.state.settings = settings
     web.state.database = Database(settings.effective_database_url, settings.session_info)
     web.state.stopping = Event()  # set when the server stops: open streams would delay it
-    web.state.runner = cache(lambda: runner or _runner(web.state.database, settings))
+    web.state.runner = runner or Runner(web.state.database, settings)
     for part in (login, language, api, progress, *PAGES):
-        web.include_router(part.router)
+        # as they are: include_router makes another route of each, which takes 40 ms and the memory again
+        web.router.routes.extend(part.router.routes)
     web.mount("/static", StaticFiles(directory=files.STATIC), name="static")
     web.state.routes = routes_by_name(web)
     errors.install(web)
@@ -120,22 +117,16 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
     return web
 
 
-def _runner(database: Database, settings: Settings) -> "Runner":
-    from app.measure.runner import Runner
-
-    return Runner(database, settings)
-
-
 @asynccontextmanager
 async def _lifespan(web: FastAPI) -> AsyncIterator[None]:
     database: Database = web.state.database
     await run_in_threadpool(migrate, database, files.MIGRATIONS)
     gc.freeze()  # imported modules live as long as the process
     # pages are served while the engines are still being loaded
-    watching = asyncio.create_task(run_in_threadpool(lambda: web.state.runner().watch()))
+    watching = asyncio.create_task(run_in_threadpool(web.state.runner.watch))
     try:
         yield
     finally:
         await watching
-        await run_in_threadpool(web.state.runner().stop_watching)
+        await run_in_threadpool(web.state.runner.stop_watching)
         database.dispose()

@@ -1,6 +1,6 @@
 """The JSON API. The documents and the errors are described by the models of app/schemas."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -17,6 +17,7 @@ from app.schemas.run import QueuedRunDocument, RunDocument, RunsDocument
 from app.schemas.run_document import run_document, runs_document
 from app.suites import DEFAULT_SUITE
 from app.web.deps import DatabaseDep, FilterDep, ReadSession, RunnerDep, WriteSession, declare_query
+from app.web.document_response import DocumentResponse
 from app.web.errors import error_responses
 from app.web.paths import path_for
 from app.web.templates import engine_titles
@@ -74,10 +75,10 @@ def get_runs(
     descending: bool = True,
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     per_page: Annotated[int, Query(ge=1, le=MAX_PER_PAGE)] = 50,
-) -> dict[str, Any]:
+) -> Response:
     """A page of the list of runs, filtered as on the page Runs."""
-    rows, total = list_runs(session, where, sort, descending, page, per_page, tuple(metrics()))
-    return runs_document(rows, total, page, per_page)
+    rows, total = list_runs(session, where, sort, descending, page, per_page, tuple(metrics()), has_particulars=False)
+    return DocumentResponse(runs_document(rows, total, page, per_page))
 
 
 @router.get(
@@ -87,9 +88,9 @@ def get_runs(
     response_model=RunDocument,
     responses=error_responses(404),
 )
-def get_run(session: ReadSession, public_id: str) -> dict[str, Any]:
+def get_run(session: ReadSession, public_id: str) -> Response:
     """One run with its results."""
-    return run_document(session, public_id)
+    return DocumentResponse(run_document(session, public_id))
 
 
 @router.get(
@@ -104,9 +105,10 @@ def get_comparison(
     run: Annotated[list[str], Query(default_factory=list)],
     metric: Annotated[list[str], Query(default_factory=list)],
     same_within: Annotated[float | None, Query(gt=0, lt=1)] = None,
-) -> dict[str, Any]:
+) -> Response:
     """Compares runs with the first of them. A name is a run's id, `latest`, `baseline`, or `config:` and an id."""
-    return to_json(compare(session, run, engine_titles(), tuple(dict.fromkeys(metric)), limit=same_within))
+    comparison = compare(session, run, engine_titles(), tuple(dict.fromkeys(metric)), limit=same_within)
+    return DocumentResponse(to_json(comparison))
 
 
 @router.post(
@@ -117,9 +119,7 @@ def get_comparison(
     response_model=QueuedRunDocument,
     responses=error_responses(404, 409, 502),
 )
-def post_run(
-    request: Request, response: Response, database: DatabaseDep, runner: RunnerDep, new_run: NewRun
-) -> dict[str, Any]:
+def post_run(request: Request, database: DatabaseDep, runner: RunnerDep, new_run: NewRun) -> Response:
     """Queues one run or several; the response is the document of the first."""
     public_ids = runner.queue(
         new_run.server,
@@ -130,9 +130,10 @@ def post_run(
         model=new_run.model,
         note=new_run.note,
     )
-    response.headers["location"] = path_for(request, "api_run", public_id=public_ids[0])
     with database.read() as session:
-        return {**run_document(session, public_ids[0]), "queued": public_ids}
+        document = {**run_document(session, public_ids[0]), "queued": public_ids}
+    location = path_for(request, "api_run", public_id=public_ids[0])
+    return DocumentResponse(document, status_code=201, headers={"location": location})
 
 
 @router.patch(
@@ -142,7 +143,7 @@ def post_run(
     response_model=RunDocument,
     responses=error_responses(404),
 )
-def change_run(session: WriteSession, public_id: str, change: RunChange) -> dict[str, Any]:
+def change_run(session: WriteSession, public_id: str, change: RunChange) -> Response:
     """Changes the note or the labels of a run, hides it from statistics, or shows it again."""
     if change.note is not None:
         annotations.edit_note(session, public_id, change.note)
@@ -153,7 +154,7 @@ def change_run(session: WriteSession, public_id: str, change: RunChange) -> dict
     elif change.hidden is not None:
         annotations.unhide(session, public_id)
     session.flush()
-    return run_document(session, public_id)
+    return DocumentResponse(run_document(session, public_id))
 
 
 @router.delete(
@@ -175,8 +176,8 @@ def delete_run(session: WriteSession, public_id: str) -> None:
     response_model=RunDocument,
     responses=error_responses(404, 409),
 )
-def cancel_run(database: DatabaseDep, runner: RunnerDep, public_id: str) -> dict[str, Any]:
+def cancel_run(database: DatabaseDep, runner: RunnerDep, public_id: str) -> Response:
     """Cancels a run that waits or is being measured; finished samples stay."""
     runner.cancel(public_id)
     with database.read() as session:
-        return run_document(session, public_id)
+        return DocumentResponse(run_document(session, public_id))

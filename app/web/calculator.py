@@ -50,14 +50,19 @@ def attention_words(geometry: Geometry) -> list[str]:
             continue
         values = f"{layers.k_elements:,} + {layers.v_elements:,}" if layers.v_elements else f"{layers.k_elements:,}"
         words.append(
-            _("{layers} see {seen}, {kept} values per token", layers=layers.layers, seen=_seen(layers), kept=values)
+            _(
+                "{layers} see {context}, {values} values per token",
+                layers=layers.layers,
+                context=_seen(layers),
+                values=values,
+            )
         )
     without = (geometry.blocks or 0) - sum(layers.layers for layers in geometry.attention)
     return [*words, _("{without} without attention", without=without)] if without > 0 else words
 
 
 def _seen(layers: Attention) -> str:
-    """The part of the cache that a layer reads."""
+    """Returns in words which part of the cache a layer reads."""
     if layers.compression and layers.top_k:
         return _(
             "the last {window:,} tokens and {top_k:,} picked entries, one for each {compression:,} tokens",
@@ -237,5 +242,5 @@ def _unpack_config(link: str) -> bytes:
     except (binascii.Error, ValueError, zlib.error) as error:
         raise BadInput(_("The link is damaged: its config.json cannot be read. Paste it again.")) from error
     if not stream.eof:
-        raise BadInput(_("The link is damaged: its config.json is not whole. Paste it again."))
+        raise BadInput(_("The link is damaged: its config.json is incomplete. Paste it again."))
     return text

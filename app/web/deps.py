@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from inspect import Parameter, Signature
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import Depends
 from sqlmodel import Session
@@ -12,17 +12,12 @@ from starlette.requests import Request
 
 from app.core.errors import Forbidden
 from app.core.i18n import _
+from app.core.secrets import Secrets
 from app.core.settings import Settings
 from app.db.database import Database
+from app.measure.runner import Runner
 from app.results.run_filter import RunFilter
 from app.web.forms import Fields
-
-if TYPE_CHECKING:
-    from app.core.secrets import Secrets
-    from app.measure.runner import Runner
-else:  # together a tenth of the time that importing app.web takes: not at start
-    Runner = Secrets = Any
-
 
 MAX_UPLOAD_BYTES = 1 << 20
 
@@ -33,13 +28,11 @@ def _database(request: Request) -> Database:
 
 
 def _runner(request: Request) -> Runner:
-    runner: Runner = request.app.state.runner()
+    runner: Runner = request.app.state.runner
     return runner
 
 
 def _secrets(request: Request) -> Secrets:
-    from app.core.secrets import Secrets
-
     return Secrets(request.app.state.settings)
 
 

@@ -7,7 +7,7 @@ from app.core.i18n import _
 from app.core.units import GIGA, read_number
 
 MAX_QUANTITY = 1e18
-"""Of bytes, operations or parameters: fits into an integer column and into a `Device`."""
+"""The largest number of bytes, operations or parameters: it fits into an integer column and into a `Device`."""
 
 
 class WrongField(BadInput):

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.core.errors import StorageError
 from app.core.i18n import _
+from app.core.secrets import Secrets
 from app.core.settings import Settings
 from app.schemas.base import HealthDocument
 from app.web import errors
@@ -28,8 +29,6 @@ router = APIRouter()
 
 def session_key(settings: Settings) -> str:
     """The key that signs session cookies; changing the password changes it, which ends all sessions."""
-    from app.core.secrets import Secrets
-
     assert settings.password is not None
     password = settings.password.get_secret_value()
     return Secrets(settings).derive(f"session {hashlib.sha256(password.encode()).hexdigest()}")

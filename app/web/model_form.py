@@ -41,9 +41,9 @@ def config_json(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadInput(_("This is not sound JSON; give the whole config.json, from { to }.")) from error
+        raise BadInput(_("This is not valid JSON; paste the whole config.json, from { to }.")) from error
     if not isinstance(document, dict):
-        raise BadInput(_("It is JSON, but no config.json of a model."))
+        raise BadInput(_("It is JSON, but not the config.json of a model."))
     return document
 
 
@@ -91,7 +91,7 @@ def requantize(geometry: Geometry, bits: float | None) -> Geometry:
         return geometry
     check_bits(bits)
     words = _(
-        "its weights as if at {bits} bits each instead of {bits_per_weight}",
+        "its weights scaled to {bits} bits each instead of {bits_per_weight}",
         bits=format_number(bits),
         bits_per_weight=format_number(geometry.weights.bits_per_weight),
     )

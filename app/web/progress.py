@@ -74,7 +74,7 @@ def progress_of(session: Session, run: Run) -> Progress:
 
 
 def progress_now(session: Session) -> list[Progress]:
-    """Of every running run."""
+    """Returns the progress of every running run."""
     return [progress_of(session, run) for run in runs.running(session)]
 
 

@@ -28,7 +28,7 @@ def rerun_fields(run: Run, server: Server, config: Config | None) -> dict[str, s
     plan = {key: run.plan.get(key) for key in ("repetitions", "warmups", "model")}
     model_ids = [model.get("id") for model in server.facts.get("models", ())]
     if plan["model"] is None and config is not None and len(model_ids) > 1:
-        # of several models, another one may have come first since
+        # with several models, another one may be the first today
         model_id = config.settings.get("model_id")
         plan["model"] = model_id if model_id in model_ids else None
     fields = {"server": server.slug, "suite": run.suite_key, **plan}
@@ -56,7 +56,8 @@ def settling_runs(session: Session, comparison: Comparison) -> dict[int, list[Re
             identity = (server.id, run.config_id, run.suite_sha256)
             if server.archived_at is None and identity not in seen:
                 seen.add(identity)
-                model_id = model.id if model and run.plan.get("model") else None  # a server of several loads it anew
+                # a server with several models reloads it
+                model_id = model.id if model and run.plan.get("model") else None
                 is_current = newest.get((run.server_id, model_id)) == run.config_id
                 fields = rerun_fields(run, server, run.config)
                 rerun = Rerun(comparison.subjects[side].letter, fields, min(runs, MAX_QUEUED_AT_ONCE), is_current)

@@ -192,7 +192,7 @@ def _authority(scheme: str, values: list[str]) -> tuple[str, str, int | None] | 
 
 
 class HeadMiddleware:
-    """Pure ASGI: every route with GET answers HEAD, and a stream does not begin for it."""
+    """Pure ASGI: every route with GET answers HEAD too, without starting a stream."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

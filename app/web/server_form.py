@@ -10,6 +10,9 @@ from app.core.errors import BadInput
 from app.core.i18n import _
 from app.db import machines
 from app.db.tables import Machine, Server
+from app.engines.base import STATED_ENGINE
+from app.engines.http import normalise_base_url
+from app.measure.config_snapshot import OVERRIDES
 from app.web.deps import SecretsDep
 from app.web.forms import Fields, WrongField
 from app.web.templates import engine_titles
@@ -18,16 +21,8 @@ HERE = "@here"
 """The choice of the machine that Roofmark runs on, which saving adds; no slug contains an @."""
 
 
-def normalized_base_url(text: str) -> str:
-    from app.engines.http import normalise_base_url  # loads the HTTP client: not at start
-
-    return normalise_base_url(text)
-
-
 def is_engine_stated(server: Server) -> bool:
     """Whether a person chose the engine, rather than a probe."""
-    from app.engines.base import STATED_ENGINE  # loads the HTTP client: not at start
-
     return STATED_ENGINE in server.capabilities
 
 
@@ -36,7 +31,7 @@ def parse_form(form: Fields, before: Mapping[str, Any] | None = None) -> dict[st
 
     Settings of `before` stay unless the form has a field for them.
     """
-    base_url = normalized_base_url(form.get("base_url"))
+    base_url = normalise_base_url(form.get("base_url"))
     engine = form.get("engine") or None
     if engine is not None and engine not in engine_titles():
         raise BadInput(_("There is no engine {engine!r}.", engine=engine))
@@ -99,8 +94,6 @@ def initial_form(server: Server, machine: Machine) -> Fields:
 
 def settings_to_ask(facts: Mapping[str, Any], stated_settings: Mapping[str, Any]) -> Sequence[Setting]:
     """Settings for the form: those that the probe did not report, and those stated before."""
-    from app.measure.config_snapshot import OVERRIDES
-
     reported = facts.get("settings", {})
     usual = [setting for setting in SETTINGS.values() if setting.is_in_form and reported.get(setting.key) is None]
     more = stated_settings.keys() - {setting.key for setting in usual} - set(OVERRIDES)
@@ -109,8 +102,6 @@ def settings_to_ask(facts: Mapping[str, Any], stated_settings: Mapping[str, Any]
 
 def missing_settings(facts: Mapping[str, Any]) -> Sequence[str]:
     """Those of quantization and engine version that the probe did not report."""
-    from app.measure.config_snapshot import OVERRIDES
-
     return [key for key in OVERRIDES if not _is_reported(facts, key)]
 
 

@@ -5,12 +5,15 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from sqlmodel import Session
+from starlette.responses import Response
 
 from app.core import i18n
 from app.core.errors import BadInput
 from app.core.i18n import _
-from app.share import Option, OptionalField, Snapshot, options
+from app.db import devices, models
+from app.share import Option, OptionalField, Snapshot, ceiling, comparison, explorer, options, run
 from app.share.links import with_title
+from app.web.calculator import calculate
 from app.web.forms import Fields
 
 OWN_FIELDS = ("kind", "title", "include", "digest")
@@ -70,31 +73,21 @@ def share_preview(session: Session, form: Fields) -> SharePreview:
 
 
 def _run(session: Session, form: Fields, included: frozenset[Option]) -> SharePreview:
-    from app.share import run  # loads the figures: not at start
-
     public_id = form.required("run", _("The run"), 20)
     return SharePreview(run.snapshot(session, public_id, included), run.offers(session, public_id))
 
 
 def _ceiling(session: Session, form: Fields, _included: frozenset[Option]) -> SharePreview:
-    from app.db import devices, models
-    from app.share import ceiling
-    from app.web.calculator import calculate
-
     calculation = calculate(form, devices.known_devices(session), models.list_models(session))
     return SharePreview(ceiling.snapshot(calculation.reports, calculation.curve), ())
 
 
 def _comparison(session: Session, form: Fields, included: frozenset[Option]) -> SharePreview:
-    from app.share import comparison
-
     names = form.all("run")
     return SharePreview(comparison.snapshot(session, names, included), comparison.offers(session, names))
 
 
 def _explorer(session: Session, form: Fields, included: frozenset[Option]) -> SharePreview:
-    from app.share import explorer
-
     parameters = dict(form.items(without=OWN_FIELDS))
     return SharePreview(explorer.snapshot(session, parameters, included), explorer.offers(session, parameters))
 
@@ -105,3 +98,10 @@ _READERS: dict[str, PreviewReader] = {
     "explorer": _explorer,
     "ceiling": _ceiling,
 }
+
+
+def card_response(snapshot: Snapshot) -> Response:
+    """The picture that other sites show with a link."""
+    from app.share.card import draw_card  # loads Pillow, 12 ms and 4 MB, which no page needs
+
+    return Response(draw_card(snapshot), media_type="image/png")

@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from app import engines
 from app.core import config_settings, templating, units
 from app.core.i18n import _, as_sentence, enumerated, first_sentence
 from app.db.machines import device_title
@@ -114,8 +115,6 @@ def is_logged_in(request: Request) -> bool:
 
 @cache
 def engine_titles() -> dict[str, str]:
-    from app import engines  # loads every engine: not before the first page needs one
-
     return engines.titles()
 
 
@@ -124,19 +123,15 @@ def engine_title(key: str) -> str:
 
 
 def suite_title(suite: Suite) -> str:
-    """In the reader's language; a suite of a person's own has the title that they gave it."""
+    """Returns a suite's title in the reader's language; a person's own suite has the title that they gave it."""
     return _(suite.title) if suite.key in BUILT_IN else suite.title
 
 
 def _log_engine_titles() -> str:
-    from app import engines  # loads every engine: not before the first page needs one
-
     return enumerated(engines.log_titles(), "or")
 
 
 def _has_llama_bench(key: str) -> bool:
-    from app import engines  # as above
-
     engine = engines.get(key)
     return engine is not None and engine.has_llama_bench
 

@@ -16,18 +16,18 @@ from app.metrics.base import Metric
 @dataclass(frozen=True)
 class Entry:
     key: str
-    """Its anchor."""
+    """The anchor of the entry."""
     term: str
     text: str
     formula: str = ""
     names: tuple[str, ...] = ()
-    """By which it is found besides its key: those of the metrics that it explains."""
+    """Further names that find the entry: the keys of the metrics that it explains."""
     former_keys: tuple[str, ...] = ()
     """Anchors of earlier versions, which still lead to it."""
 
     @property
     def gist(self) -> str:
-        """The first sentence."""
+        """The first sentence of the entry."""
         return first_sentence(self.text)[0]
 
 
@@ -70,8 +70,8 @@ ENGINE = (
     Entry(
         "concurrency",
         "Concurrency",
-        "How many requests are under way at once. Slots, or parallel sequences, are what the server offers for "
-        "them; who finds none waits in its queue.",
+        "How many requests are in progress at once. The server has slots (parallel sequences) for them; a request "
+        "without a slot waits in its queue.",
     ),
     Entry(
         "moe",
@@ -84,8 +84,8 @@ ENGINE = (
     Entry(
         "cold",
         "Cold and warm",
-        "A cold server has to load the model, and its first request is slow for many small reasons. Numbers are "
-        "taken warm.",
+        "A cold server has to load the model, and its first request is slow for many small reasons. Results are "
+        "measured warm.",
     ),
 )
 
@@ -93,8 +93,8 @@ HARDWARE = (
     Entry(
         "roofline",
         "Roofline",
-        "A chart of what hardware allows. Work that computes little for each byte it reads stands under the "
-        "sloping roof of memory bandwidth, work that computes much under the flat roof of the compute peak.",
+        "A chart of what hardware allows. Work with few operations for each byte it reads is limited by memory "
+        "bandwidth, the sloping part; work with many by the compute peak, the flat part.",
         "attainable FLOP/s = min(peak, bandwidth x FLOPs per byte)",
     ),
     Entry(
@@ -129,19 +129,19 @@ TRUST = (
     Entry(
         "limits",
         "What limits a result",
-        "What takes most of TTFT and what keeps decode down, as far as it was measured: each with its figures and what "
-        "to change, the one to change first in front. Where nothing measured tells, that is said instead.",
+        "What takes most of TTFT and what slows decode down, as far as it was measured: each with its evidence and a "
+        "remedy, the one to try first in front. Where there is no evidence, the page says so.",
     ),
     Entry(
         "held-back",
-        "Held back",
-        "A GPU that lowers its clock against its will (throttling), because it is too hot or for a fault, as its "
-        "driver says. A GPU at its power limit does what it is built for; that an idle one slows down is none.",
+        "Throttling",
+        "A GPU that lowers its clock because it is too hot or has a fault, as its driver reports. A GPU at its power "
+        "limit works as designed, and an idle GPU that slows down is not throttled.",
     ),
     Entry(
         "sample",
         "Sample",
-        "One request with all that was seen of it. A point is one combination of prompt length, output length and "
+        "One request with everything recorded of it. A point is one combination of prompt length, output length and "
         "concurrency; each is measured several times.",
     ),
     Entry(
@@ -153,20 +153,20 @@ TRUST = (
     Entry(
         "spread",
         "Spread",
-        "How far samples are from each other. What stands behind the ± sign is the sample standard deviation.",
+        "How far samples are from each other. The number after the ± sign is the sample standard deviation.",
     ),
     Entry(
         "interval",
         "95 % interval",
-        "Where the true value most likely is: of a hundred such intervals about 95 hold it. It needs three "
+        "Where the true value most likely is: of a hundred such intervals about 95 contain it. It needs three "
         "samples, and more of them make it narrower.",
         "mean of logarithms ± t x standard error (Student's t), as a factor around the value",
     ),
     Entry(
         "warm-up",
         "Warm-up",
-        "Requests before those that count: they load, compile and fill what only the first one needs. They are "
-        "kept and shown, but never in a statistic.",
+        "Requests before those that count: the first ones load the model, compile kernels and fill caches. They are "
+        "stored and shown, but never part of a statistic.",
     ),
     Entry(
         "slope",
@@ -178,8 +178,8 @@ TRUST = (
     Entry(
         "configuration",
         "Configuration",
-        "All that shapes a result besides the prompt: engine, its version, model, quantization, settings and "
-        "labels. Each run freezes it, and its fingerprint is the same wherever it is the same.",
+        "All that shapes a result besides the prompt: engine, its version, model, quantization, settings and labels. "
+        "Each run freezes it, and equal configurations have the same fingerprint.",
     ),
     Entry(
         "suite",
@@ -191,12 +191,13 @@ TRUST = (
         "baseline",
         "Baseline",
         "The run that every later one of the same machine, model and suite is compared with. A person pins it, and "
-        "the verdict against it stands beside each later run.",
+        "each later run shows its verdict against it.",
     ),
     Entry(
         "hidden",
         "Hidden run",
-        "A run that a person took out of histories and statistics, with a reason. It stays readable and can come back.",
+        "A run that a person excluded from histories and statistics, with a reason. It stays readable and can be "
+        "shown again.",
     ),
 )
 
@@ -213,8 +214,8 @@ VERDICTS = (
         "run-scatter",
         "Scatter between runs",
         "By how much runs of one unchanged configuration differ. Repetitions of one run share the same start of the "
-        "engine, so only runs say it. It is estimated from the earlier runs of the machine; with little history it is "
-        "combined with an assumption, which the page names.",
+        "engine, so only several runs show it. It is estimated from the earlier runs of the machine; with little "
+        "history it is combined with an assumption, which the page states.",
         "variance of a run's median = between-run variance + repetition variance / repetitions",
     ),
     Entry(
@@ -246,8 +247,8 @@ VERDICTS = (
     Entry(
         "comparable",
         "Comparable",
-        "Two results may be set side by side only when suite, output length and concurrency agree; otherwise "
-        "there is no verdict but a reason.",
+        "Two results are compared only when suite, output length and concurrency agree; otherwise there is a reason "
+        "instead of a verdict.",
     ),
 )
 
@@ -259,17 +260,18 @@ SECTIONS: Mapping[str, tuple[Entry, ...]] = {
     N_("What makes a number trustworthy"): TRUST,
     N_("Verdicts of a comparison"): VERDICTS,
 }
-"""The entries that belong to no metric."""
+"""The entries that do not belong to a metric."""
 _SECTION_OF_METRICS = {"reader": "What a reader feels", "engine": "What the engine does"}
 
 
 def sections() -> Mapping[str, tuple[Entry, ...]]:
-    """In the reader's language: metrics after the other entries of their section, the flags of a sample last."""
+    """Returns the sections in the reader's language: metrics after the other entries of their section, the flags of a
+    sample last."""
     return _sections(i18n.language())
 
 
 def entry(name: str) -> Entry | None:
-    """By its own key or by that of a metric; None for what the glossary does not know."""
+    """Finds an entry by its own key or by that of a metric; returns None for an unknown key."""
     return _by_name(i18n.language()).get(name)
 
 
@@ -313,10 +315,11 @@ def _translated(entry: Entry) -> Entry:
 
 
 def flag_name(key: str) -> str:
-    """Samples keep the keys of flags that are no more: these stand for themselves."""
+    """Returns the title of a flag. Samples may have keys of flags that no longer exist; those are returned as they
+    are."""
     return _(FLAGS[key].title) if key in FLAGS else key
 
 
 def without_stop(sentence: str) -> str:
-    """For a sentence within another one."""
+    """Returns a text without its final full stop, for use inside another sentence."""
     return sentence.rstrip(".。")

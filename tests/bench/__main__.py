@@ -4,8 +4,8 @@ import sys
 PARTS = ("fidelity", "streams", "peers", "startup", "pages", "ceiling")
 
 
-def main(wanted: list[str]) -> None:
-    for part in wanted or PARTS:
+def main(names: list[str]) -> None:
+    for part in names or PARTS:
         if part not in PARTS:
             sys.exit(f"There is no benchmark {part!r}: there are {', '.join(PARTS)}.")
         print(f"\n{part}", flush=True)

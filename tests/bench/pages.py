@@ -55,7 +55,7 @@ def run() -> Iterator[Figure | Budget]:
         settings = Settings(data_dir=Path(folder))
         database = Database(settings.effective_database_url)
         paths = _filled(database, runs)
-        with pages(settings) as client:  # whose runner asks for nothing meanwhile
+        with pages(settings, are_documents_checked=False) as client:  # whose runner asks for nothing meanwhile
             shown = _Pages(client, client.app.state.database)  # type: ignore[attr-defined]  # it is a FastAPI
             with database.read() as session:
                 choices = choices_in_history(session)
@@ -110,8 +110,8 @@ class _Pages:
                 again.append(self._s(path, _CHOICE))
                 bare.append(self._sql_s(selects))
         sql = statistics.median(bare) * 1000
-        for name, taken in (("a new choice", first), ("a choice made before", again)):
-            yield at_most(f"{what.format(name)}: SQL", statistics.median(taken) * 1000, sql, "ms", FACTOR)
+        for name, choice in (("a new choice", first), ("a choice made before", again)):
+            yield at_most(f"{what.format(name)}: SQL", statistics.median(choice) * 1000, sql, "ms", FACTOR)
 
     def page_s(self, path: str) -> float:
         self._write()
@@ -142,7 +142,9 @@ class _Pages:
         answer = self._client.get(path)
         event.remove(self._database.engine, "before_cursor_execute", note)
         assert answer.status_code == 200, path
-        selects = [each for each in statements if each[0].lstrip().upper().startswith(("SELECT", "(SELECT"))]
+        selects = [
+            statement for statement in statements if statement[0].lstrip().upper().startswith(("SELECT", "(SELECT"))
+        ]
         return selects, int(answer.headers.get("content-length", answer.num_bytes_downloaded))
 
     def _sql_s(self, selects: list[tuple[str, Any]]) -> float:

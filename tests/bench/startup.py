@@ -33,9 +33,9 @@ app()
 
 
 def environment(folder: str) -> dict[str, str]:
-    known = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     data = {"ROOFMARK_DATA_DIR": folder, "ROOFMARK_LOG_LEVEL": "ERROR"}
-    return {**known, **data, "PYTHONPYCACHEPREFIX": str(Path(folder) / "compiled")}
+    return {**variables, **data, "PYTHONPYCACHEPREFIX": str(Path(folder) / "compiled")}
 
 
 def seconds(folder: str, *arguments: str) -> float:

@@ -20,8 +20,8 @@ MOST_STEPS = 600
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with running_notebook(tmp_path_factory.mktemp("accessible") / "data") as found:
-        yield found
+    with running_notebook(tmp_path_factory.mktemp("accessible") / "data") as paths:
+        yield paths
 
 
 def test_axe_is_the_file_that_was_named() -> None:
@@ -44,9 +44,11 @@ def _open(opened: Tab, path: str) -> None:
 
 def _violations(opened: Tab) -> list[str]:
     opened.page.evaluate(AXE)
-    found: list[dict[str, Any]] = opened.page.evaluate("axe.run(document).then(result => result.violations)")
+    violations: list[dict[str, Any]] = opened.page.evaluate("axe.run(document).then(result => result.violations)")
     return [
-        f"{each['id']}: {node['html'][:160]} {node['failureSummary'][:300]}" for each in found for node in each["nodes"]
+        f"{violation['id']}: {node['html'][:160]} {node['failureSummary'][:300]}"
+        for violation in violations
+        for node in violation["nodes"]
     ]
 
 
@@ -54,12 +56,12 @@ def _violations(opened: Tab) -> list[str]:
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_axe_finds_nothing(browser: "Browser", address: str, width: int, scheme: str) -> None:
     with tab(browser, address, width, scheme) as opened:
-        found = {}
+        violations = {}
         for path in (*PATHS, "/runs/nonesuch"):
             _open(opened, path)
             if text := _violations(opened):
-                found[path] = text
-        assert found == {}
+                violations[path] = text
+        assert violations == {}
 
 
 FOCUSABLE = """
@@ -108,12 +110,12 @@ def test_the_keyboard_reaches_everything_in_order_and_is_seen(browser: "Browser"
     with tab(browser, address) as opened:
         for path in (*PATHS, "/runs/nonesuch"):
             _open(opened, path)
-            wanted = opened.page.evaluate(FOCUSABLE)
+            focusable = opened.page.evaluate(FOCUSABLE)
             steps = _walk(opened)
             # of a field of several parts, such as a date, the browser marks the inner one itself
             seen = {step["html"] for step in steps if step["seen"]}
             unseen = [step["html"] for step in steps if step["html"] not in seen]
             assert unseen == [], path
             places = [step["place"] for step in steps if step["place"] >= 0]
-            assert [html for place, html in enumerate(wanted) if place not in places] == [], path
+            assert [html for place, html in enumerate(focusable) if place not in places] == [], path
             assert places == sorted(places), path

@@ -56,10 +56,10 @@ def test_every_page_is_in_chinese_and_fits(browser: "Browser", address: str, wid
 def test_a_run_is_told_in_chinese(browser: "Browser", address: str) -> None:
     with tab(browser, address, locale="zh-TW") as opened:
         opened.page.goto("/runs/seed000032")
-        found = opened.page.locator("h2").all_inner_texts()
+        headings = opened.page.locator("h2").all_inner_texts()
         # where there are several points, a heading also says which one it is about
-        assert not [section for section in SECTIONS if not any(title.startswith(section) for title in found)]
-        assert [title for title in found if re.fullmatch(r"[A-Za-z ,]+", title)] == ["Token"]
+        assert not [section for section in SECTIONS if not any(title.startswith(section) for title in headings)]
+        assert [title for title in headings if re.fullmatch(r"[A-Za-z ,]+", title)] == ["Token"]
         assert opened.page.locator(".triple .label .term").all_inner_texts() == ["首 token 延遲", "前置處理", "解碼"]
 
 

@@ -48,7 +48,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.parametrize(("width", "scheme"), [each for each in VARIANTS if each[1] == "light"])
+@pytest.mark.parametrize(("width", "scheme"), [variant for variant in VARIANTS if variant[1] == "light"])
 def test_nothing_overflows(browser: "Browser", address: str, width: int, scheme: str) -> None:
     runs = "&".join(f"run=seed{number:06d}" for number in range(32, 40))
     with tab(browser, address, width, scheme) as opened:

@@ -71,8 +71,8 @@ def _watch_to_the_end(opened: Tab, repetitions: int) -> None:
     page = opened.page
     page.get_by_text(re.compile(rf"sample [1-9] of {repetitions}")).wait_for()  # without loading the page again
     assert opened.overflow() == 0
-    told = "One sample: no interval" if repetitions == 1 else f"{repetitions} samples"
-    page.get_by_text(told).first.wait_for()  # the stream's end loads the result
+    interval_text = "One sample: no interval" if repetitions == 1 else f"{repetitions} samples"
+    page.get_by_text(interval_text).first.wait_for()  # the stream's end loads the result
     for title, unit in (("TTFT", "ms"), ("Prefill", "tok/s"), ("Decode", "tok/s")):
         tile = page.locator(".triple .tile", has_text=title)
         assert re.search(rf"\d.*{re.escape(unit)}", tile.locator(".figure").inner_text(), re.DOTALL)

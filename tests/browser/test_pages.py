@@ -182,8 +182,8 @@ def test_on_a_phone_every_entry_of_the_menu_and_every_verdict_is_in_sight(
     with tab(browser, address, 390) as opened:
         page = opened.page
         page.goto(path)
-        for each in page.locator("nav a, .compared tbody td").all():
-            box = each.bounding_box()
+        for element in page.locator("nav a, .compared tbody td").all():
+            box = element.bounding_box()
             assert box is not None
             assert box["x"] >= 0
             assert box["x"] + box["width"] <= 390
@@ -206,14 +206,14 @@ def test_a_chart_that_cannot_be_drawn_says_so_and_opens_its_numbers(
 def test_nothing_moves_when_a_chart_comes(browser: "Browser", address: str) -> None:
     with tab(browser, address) as opened:
         page = opened.page
-        held: list[Route] = []
-        page.route("**/plotly-basic.min.js", lambda route: held.append(route))
+        held_routes: list[Route] = []
+        page.route("**/plotly-basic.min.js", lambda route: held_routes.append(route))
         page.goto("/history?suite=triple", wait_until="commit")
         plot = page.locator(".chart-plot")
         plot.wait_for()
         assert "Loading" in plot.evaluate("each => getComputedStyle(each, '::before').content")
         height = plot.bounding_box()
-        held[0].continue_()
+        held_routes[0].continue_()
         plot.locator(".main-svg").first.wait_for()
         assert plot.bounding_box() == height
 
@@ -235,7 +235,7 @@ def test_on_paper_it_is_light_whole_and_without_buttons(browser: "Browser", addr
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert opened.overflow() == 0
         for name in ("nav", "main button", "main .button", ".top-end"):
-            assert not any(each.is_visible() for each in page.locator(name).all()), name
+            assert not any(element.is_visible() for element in page.locator(name).all()), name
         assert page.locator(".chart-plot").is_visible()
         page.emulate_media(media="screen", color_scheme="dark")
         page.evaluate("dispatchEvent(new Event('afterprint'))")
@@ -258,7 +258,7 @@ def test_on_paper_no_page_has_controls_or_empty_boxes(browser: "Browser", addres
         for path in PATHS:
             page.goto(path)
             for name in ("nav", "main button", "main .button", ".moves"):
-                assert not any(each.is_visible() for each in page.locator(name).all()), (path, name)
+                assert not any(element.is_visible() for element in page.locator(name).all()), (path, name)
             assert page.evaluate(EMPTY) == [], path
 
 
@@ -279,7 +279,7 @@ def test_a_config_is_uploaded_from_a_runs_page_and_the_calculator_follows(browse
         page.get_by_label("Bits per weight").fill("Q4_K_M")
         page.get_by_label("Bits per weight").press("Tab")
         page.wait_for_url("**as_bits=Q4_K_M**")
-        page.get_by_text("its weights as if at 4.85 bits each instead of 8.50").first.wait_for()
+        page.get_by_text("its weights scaled to 4.85 bits each instead of 8.50").first.wait_for()
 
 
 @pytest.mark.parametrize(("width", "scheme"), VARIANTS)

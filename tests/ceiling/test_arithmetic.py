@@ -239,7 +239,7 @@ def test_kv_types() -> None:
     assert stepped(LLAMA_8B, 100, "q8_0/f16").kv_bytes == 100 * 32 * 1024 * (8.5 + 16) / 8
     assert KvTypes.parse("int8/q4").bits == (8, 4)
     for nonsense in ("", "q8\n0", "f" * 10_000, "\u202e"):
-        with pytest.raises(BadInput, match="no KV cache type"):
+        with pytest.raises(BadInput, match="not a KV cache type"):
             KvTypes.parse(nonsense)
 
 

@@ -394,7 +394,7 @@ def test_what_an_older_roofmark_stored_is_an_estimate() -> None:
     old = Geometry.from_json(document)
     assert old.certainty is Certainty.ESTIMATE
     assert old.weights == LLAMA_8B.weights
-    assert "an older Roofmark" in old.assumptions[-1]
+    assert "an older version of Roofmark" in old.assumptions[-1]
 
 
 def test_ollama_without_tensors_is_an_estimate(path: Path) -> None:

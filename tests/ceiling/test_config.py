@@ -143,16 +143,16 @@ def test_other_hybrids_of_a_config() -> None:
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({"num_hidden_layers": -3}, "no count"),
-        ({"num_hidden_layers": 10**9}, "layers make no language model"),
-        ({"hidden_size": "big"}, "no count"),
-        ({"hidden_size": 0}, "reads none of its weights"),
+        ({"num_hidden_layers": -3}, "not a count"),
+        ({"num_hidden_layers": 10**9}, "layers"),
+        ({"hidden_size": "big"}, "not a count"),
+        ({"hidden_size": 0}, "reads none of the weights"),
         ({"num_attention_heads": 0}, "no attention heads"),
-        ({"vocab_size": 10**30}, "no count"),
+        ({"vocab_size": 10**30}, "not a count"),
         ({"layer_types": ["magic"] * 32}, "unknown kinds: magic"),
-        ({"layer_types": ["full_attention"]}, "does not name 32"),
+        ({"layer_types": ["full_attention"]}, "32"),
         ({"num_experts": 8, "mlp_only_layers": [0] * 100_000}, "more than any model"),
-        ({"hybrid_override_pattern": "M*X"}, "does not name 32"),
+        ({"hybrid_override_pattern": "M*X"}, "32"),
         ({"num_experts": 8, "num_experts_per_tok": 9}, "9 of 8"),
     ],
 )
@@ -164,17 +164,20 @@ def test_configs_that_make_no_sense(more: dict[str, Any], reason: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "neither GGUF nor sound JSON"),
-        ("{", "neither GGUF nor sound JSON"),
-        ("[" * 200_000, "neither GGUF nor sound JSON"),
-        ('{"a":' * 100_000, "neither GGUF nor sound JSON"),
-        ('{"num_hidden_layers": ' + "9" * 10_000 + "}", "neither GGUF nor sound JSON"),
-        ("[]", "no config.json"),
+        ("", "neither GGUF nor valid JSON"),
+        ("{", "neither GGUF nor valid JSON"),
+        ("[" * 200_000, "neither GGUF nor valid JSON"),
+        ('{"a":' * 100_000, "neither GGUF nor valid JSON"),
+        ('{"num_hidden_layers": ' + "9" * 10_000 + "}", "neither GGUF nor valid JSON"),
+        ("[]", "not the config.json"),
         ("{}", "no num_hidden_layers"),
-        ('{"num_hidden_layers": NaN}', "no count"),
+        ('{"num_hidden_layers": NaN}', "not a count"),
         ('{"model_info": 3}', "no model_info"),
-        ('{"model_info": {"general.architecture": "x", "x.block_count": -1}}', "no count"),
-        ('{"model_info": {"general.architecture": "x", "x.block_count": 1}, "tensors": [1]}', "tensors makes no sense"),
+        ('{"model_info": {"general.architecture": "x", "x.block_count": -1}}', "not a count"),
+        (
+            '{"model_info": {"general.architecture": "x", "x.block_count": 1}, "tensors": [1]}',
+            "list of tensors is invalid",
+        ),
         (" " * (5 << 20), "larger than any"),
     ],
 )
@@ -258,12 +261,12 @@ def test_lists_are_walked_once(what: str, monkeypatch: pytest.MonkeyPatch) -> No
     looked_at = 0
     check = Keys._checked
 
-    def counted(keys: Keys, key: str, value: Any) -> int:
+    def counting_check(keys: Keys, key: str, value: Any) -> int:
         nonlocal looked_at
         looked_at += 1
         return check(keys, key, value)
 
-    monkeypatch.setattr(Keys, "_checked", counted)
+    monkeypatch.setattr(Keys, "_checked", counting_check)
     info = {"general.architecture": "llama", "llama.attention.head_count": 8, **HOSTILE[what]}
     is_a_geometry_or_one_sentence({"model_info": info})
     assert looked_at < 40_000
@@ -285,7 +288,7 @@ def test_lists_are_walked_once(what: str, monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 def test_tensors_that_cannot_be(tensor: Any) -> None:
-    with pytest.raises(BadInput, match=r"^Ollama's list of tensors makes no sense\.$"):
+    with pytest.raises(BadInput, match=r"^Ollama's list of tensors is invalid\.$"):
         from_document({"model_info": {"general.architecture": "llama", "llama.block_count": 1}, "tensors": [tensor]})
 
 
@@ -362,7 +365,7 @@ def test_any_file(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no file"):
         from_path(tmp_path / "absent")
     (tmp_path / "x.gguf").write_text("{}")
-    with pytest.raises(BadInput, match="not a sound GGUF"):
+    with pytest.raises(BadInput, match="not a valid GGUF"):
         from_path(tmp_path / "x.gguf")
 
 
@@ -371,7 +374,7 @@ def test_a_width_that_nothing_says_is_not_made_up() -> None:
     del config["intermediate_size"]
     geometry = from_config(config, bits=16)
     assert geometry.weights is None
-    assert geometry.assumptions == ("config.json names no intermediate_size, so the weights are unknown",)
+    assert geometry.assumptions == ("config.json has no intermediate_size, so the weights are unknown",)
 
 
 def parameters(config: dict[str, Any]) -> int:

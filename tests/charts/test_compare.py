@@ -11,7 +11,7 @@ from app.charts import curves, forest, pauses
 from app.core.samples import Workload
 from app.db.database import Database
 from app.results.compare import Comparison
-from tests.compare.runs import Q4, Q8, compared, place, run, taken
+from tests.compare.runs import Q4, Q8, compared, place, run, timed
 
 LONGER = Workload(2000, 32)
 
@@ -21,8 +21,8 @@ def comparison(database: Database) -> Comparison:
     q8, q4 = place(database, Q8, Q4)
 
     def both(ttft_ms: float, speed: float) -> list[object]:
-        longer = [replace(sample, ordinal=sample.ordinal + 6) for sample in taken(4 * ttft_ms, speed, LONGER)]
-        return [*taken(ttft_ms, speed), *longer]
+        longer = [replace(sample, ordinal=sample.ordinal + 6) for sample in timed(4 * ttft_ms, speed, LONGER)]
+        return [*timed(ttft_ms, speed), *longer]
 
     names = [run(database, q8, both(500, 50)), run(database, q4, both(400, 60))]  # type: ignore[arg-type]  # samples
     return compared(database, *names)
@@ -76,7 +76,7 @@ def test_curves_run_over_depth(database: Database) -> None:
         samples = [
             replace(sample, ordinal=6 * place_ + sample.ordinal)
             for place_, point in enumerate(behind)
-            for sample in taken(500, 50, point)
+            for sample in timed(500, 50, point)
         ]
         names.append(run(database, config, samples))
     figure = curves(compared(database, *names))
@@ -86,7 +86,7 @@ def test_curves_run_over_depth(database: Database) -> None:
 
 def test_without_anything_in_common_there_is_nothing_to_draw(database: Database) -> None:
     q8, q4 = place(database, Q8, Q4)
-    apart = compared(database, run(database, q8, taken(500, 50)), run(database, q4, taken(500, 50, LONGER)))
+    apart = compared(database, run(database, q8, timed(500, 50)), run(database, q4, timed(500, 50, LONGER)))
     assert forest(apart) is None
     assert curves(apart) is None
 
@@ -94,7 +94,7 @@ def test_without_anything_in_common_there_is_nothing_to_draw(database: Database)
 @pytest.mark.parametrize("factor", [0.001, 0.3, 0.97, 1.02, 3, 1000])
 def test_an_axis_has_a_few_round_ticks_whatever_the_ratio(database: Database, factor: float) -> None:
     q8, q4 = place(database, Q8, Q4)
-    figure = forest(compared(database, run(database, q8, taken(500, 50)), run(database, q4, taken(500 * factor, 50))))
+    figure = forest(compared(database, run(database, q8, timed(500, 50)), run(database, q4, timed(500 * factor, 50))))
     assert figure is not None
     axis = figure.layout["xaxis"]
     low, high = (10**end for end in axis["range"])
@@ -109,7 +109,7 @@ def test_an_axis_has_a_few_round_ticks_whatever_the_ratio(database: Database, fa
 def test_ticks_of_ratios_are_far_enough_apart_for_their_labels(database: Database, factor: float) -> None:
     q8, q4 = place(database)
     comparison = compared(
-        database, run(database, q8, taken(500, 50)), run(database, q4, taken(500 * factor, 50 / factor))
+        database, run(database, q8, timed(500, 50)), run(database, q4, timed(500 * factor, 50 / factor))
     )
     figure = forest(comparison)
     assert figure is not None
@@ -121,7 +121,7 @@ def test_ticks_of_ratios_are_far_enough_apart_for_their_labels(database: Databas
 
 def test_results_of_which_there_are_too_many_for_a_look_are_named_by_their_letters(database: Database) -> None:
     q8, _ = place(database)
-    names = [run(database, q8, taken(500 + number, 50), hours=number) for number in range(8)]
+    names = [run(database, q8, timed(500 + number, 50), hours=number) for number in range(8)]
     for figure in (forest(comparison := compared(database, *names)), pauses(comparison)):
         assert figure is not None
         letters = ["".join(trace.get("text", "")) for trace in figure.data]

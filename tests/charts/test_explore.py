@@ -167,7 +167,7 @@ def test_several_streams_do_not_count_beside_one_unless_they_are_in_sight() -> N
 
 def test_what_a_data_point_mixes_is_said() -> None:
     mixed = result(USUAL, {context(1): runs(10), context(1, machine="other"): runs(20)})
-    assert "Some marks stand for runs that differ in machine: " in notes(mixed)[1]
+    assert "Some marks combine runs that differ in machine: " in notes(mixed)[1]
     assert not result(
         View("machine", DECODE), {context(1): runs(10), context(1, machine="other"): runs(20)}
     ).heterogeneous
@@ -175,7 +175,7 @@ def test_what_a_data_point_mixes_is_said() -> None:
 
 def test_a_single_value_of_x_says_the_next_step() -> None:
     alone = result(View("prompt_tokens", DECODE), {context(1): runs(10)})
-    assert notes(alone) == ["Every run here has prompt tokens 512: run the `lengths` suite to see others."]
+    assert notes(alone) == ["All these runs have prompt tokens 512: run the `lengths` suite to see others."]
 
 
 def test_a_share_of_the_ceiling_is_of_all_streams() -> None:
@@ -244,8 +244,8 @@ def test_an_address_holds_a_whole_view() -> None:
         ({"source": "guess"}, "A source is one of client, server, slope, import; 'guess' is not."),
         ({"since": "yesterday"}, "A day is written like 2026-11-20; 'yesterday' is not."),
         ({"since": "2026-09-02", "until": "2026-09-01"}, "The first day is after the last one."),
-        ({"model": "x" * 700}, "The value of model is none that can be looked for."),
-        ({"machine": "a\0b"}, "The value of machine is none that can be looked for."),
+        ({"model": "x" * 700}, "The value of model cannot be searched for."),
+        ({"machine": "a\0b"}, "The value of machine cannot be searched for."),
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(query: dict[str, str], sentence: str) -> None:

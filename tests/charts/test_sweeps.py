@@ -62,7 +62,7 @@ def test_sensors_have_a_panel_for_what_there_is_and_a_line_for_each_card() -> No
         "Machine: RAM available GB",
     ]
     assert figure.table.rows[0] == ("GPU 0: Power W", "150", "100", "200")
-    assert "Held back: GPU 1: temperature." in figure.summary
+    assert "Throttled: GPU 1: temperature." in figure.summary
     assert "Power W: 50.0 to 200; Load %: 5.00 to 90.0" in figure.summary
 
 

@@ -83,7 +83,7 @@ def test_a_bound_or_an_estimate(tmp_path: Path) -> None:
         assert (document["certainty"], document["not_understood"]) == (certainty, keys)
     text = call(str(path), *numbers)
     assert "decode      about 66.9 tok/s" in text
-    assert "certainty   an estimate, no bound: Roofmark does not understand warp_heads" in text
+    assert "certainty   an estimate, not a bound: Roofmark does not understand warp_heads" in text
 
 
 @pytest.mark.parametrize(("kv", "share"), [("turbo3", 3 / 16), ("k8v4", 12 / 32), ("q9_9", 0)])
@@ -112,7 +112,7 @@ def test_words_for_a_person(tmp_path: Path, config: str) -> None:
         (["CONFIG", "--bandwidth", "100", "--tflops", "-1"], "make no sense"),
         (["CONFIG", "--bandwidth", "100", "--context", "-1"], "makes no sense"),
         (["CONFIG", "--bandwidth", "100", "--batch", "0"], "makes no sense"),
-        (["CONFIG", "--bandwidth", "100", "--kv", "f" * 50], "no KV cache type"),
+        (["CONFIG", "--bandwidth", "100", "--kv", "f" * 50], "not a KV cache type"),
         (["CONFIG", "--bandwidth", "100", "--bits", "nan"], "nan bits per weight make no sense"),
         (["CONFIG", "--bandwidth", "100", "--bits", "-4"], "make no sense"),
     ],
@@ -214,8 +214,8 @@ def test_speculative_decoding(config: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--drafting", "4", "5"), "Accepted tokens must be between none and the drafted ones"),
-        (("--drafting", "4", "nan"), "Accepted tokens must be between none and the drafted ones"),
+        (("--drafting", "4", "5"), "The accepted tokens must be between 0 and the drafted tokens"),
+        (("--drafting", "4", "nan"), "The accepted tokens must be between 0 and the drafted tokens"),
         (("--drafting", "4", "2", "--batch", "2"), "for one sequence"),
         (("--draft", "draft.json"), "--draft needs --drafting"),
     ],
@@ -255,7 +255,7 @@ def test_a_machines_device_and_what_is_typed_before_it(config: str, own_database
     ("arguments", "why"),
     [
         ([], r"Name a device \(--device 'RTX 3090'\) or a bandwidth in GB/s \(--bandwidth 936\)\."),
-        (["--device", "m3 max"], r"'m3 max' may be several devices: Apple M3 Max \(30-core GPU\), Apple M3"),
+        (["--device", "m3 max"], r"'m3 max' matches several devices: Apple M3 Max \(30-core GPU\), Apple M3"),
         (["--device", "rtx 3091"], r"a device 'rtx 3091'\. Did you mean GeForce RTX 3090\?"),
     ],
 )

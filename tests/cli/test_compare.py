@@ -15,7 +15,7 @@ from app.core.settings import Settings
 from app.db.database import Database
 from app.db.tables import now
 from app.results.compare import to_json
-from tests.compare.runs import change, compared, place, run, taken
+from tests.compare.runs import change, compared, place, run, timed
 
 Compare = Callable[..., tuple[int, str]]
 
@@ -24,7 +24,7 @@ Compare = Callable[..., tuple[int, str]]
 def pair(database: Database) -> tuple[str, str]:
     """The second one is a fifth faster, and has one repetition that is not."""
     q8, q4 = place(database)
-    return run(database, q8, taken(500, 50)), run(database, q4, taken(400, 60), hours=1)
+    return run(database, q8, timed(500, 50)), run(database, q4, timed(400, 60), hours=1)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_the_code_says_whether_the_verdict_occurs(
 
 def test_only_the_metrics_that_were_asked_for_count(roofmark: Compare, database: Database) -> None:
     q8, q4 = place(database)
-    names = run(database, q8, taken(500, 50)), run(database, q4, taken(400, 40))
+    names = run(database, q8, timed(500, 50)), run(database, q4, timed(400, 40))
     assert roofmark(*names, fail_on=("worse",))[0] == 1
     code, output = roofmark(*names, fail_on=("worse",), keys=("ttft_ms",))
     assert code == 0

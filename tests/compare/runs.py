@@ -27,7 +27,7 @@ Q8 = Snapshot("llama.cpp", "b6301", "Qwen3-8B", "Q8_0", {"context": 4096})
 Q4 = replace(Q8, quantization="Q4_K_M")
 
 
-def taken(
+def timed(
     ttft_ms: float, decode_tokens_per_s: float, point: Workload = POINT, noise: Sequence[float] = QUIET
 ) -> list[Sample]:
     """One repetition for each value of `noise`, after a warm-up that is far slower; all with the same pauses."""
@@ -47,7 +47,7 @@ def place(database: Database, *snapshots: Snapshot, name: str = "strix-halo") ->
         assert machine.id is not None
         server = servers.add_server(session, machine.id, f"{name} 8080", "llama.cpp", "http://127.0.0.1:9")
         assert server.id is not None
-        return [configs.freeze(session, server.id, each, {}, "").id or 0 for each in snapshots or (Q8, Q4)]
+        return [configs.freeze(session, server.id, snapshot, {}, "").id or 0 for snapshot in snapshots or (Q8, Q4)]
 
 
 def run(database: Database, config: int, samples: Sequence[Sample], hours: float = 0, **fields: Any) -> str:
@@ -66,17 +66,17 @@ CALM = (0.998, 1.003, 0.996, 1.001, 1.004, 0.999, 0.997, 1.002, 1.0, 1.002)
 def calm_history(database: Database, config: int, ttft_ms: float = 500, decode_tokens_per_s: float = 50) -> list[str]:
     """Ten runs of a machine that hardly varies, a day before the first of the others."""
     return [
-        run(database, config, taken(ttft_ms * factor, decode_tokens_per_s / factor), hours=hour - 24)
+        run(database, config, timed(ttft_ms * factor, decode_tokens_per_s / factor), hours=hour - 24)
         for hour, factor in enumerate(CALM)
     ]
 
 
 def change(database: Database, public_id: str, **fields: Any) -> None:
     with database.write() as session:
-        found = session.exec(select(Run).where(Run.public_id == public_id)).one()
+        run_row = session.exec(select(Run).where(Run.public_id == public_id)).one()
         for key, value in fields.items():
-            setattr(found, key, value)
-        session.add(found)
+            setattr(run_row, key, value)
+        session.add(run_row)
 
 
 def compared(database: Database, *names: str, keys: tuple[str, ...] = HEADLINE_METRICS) -> Comparison:

@@ -20,7 +20,20 @@ from app.results.compare.differences import MAX_NAMED_SETTINGS, verdict_subject_
 from app.results.compare.result import pair_scatter_words, scatter_words
 from app.results.hardware import freeze_devices
 from app.stats.verdict import Ratio, Verdict
-from tests.compare.runs import CALM, POINT, Q4, Q8, QUIET, calm_history, change, compared, place, run, statements, taken
+from tests.compare.runs import (
+    CALM,
+    POINT,
+    Q4,
+    Q8,
+    QUIET,
+    calm_history,
+    change,
+    compared,
+    place,
+    run,
+    statements,
+    timed,
+)
 from tests.databases import on_both
 from tests.seed import seed
 
@@ -29,16 +42,18 @@ from tests.seed import seed
 def pair(database: Database) -> tuple[str, str]:
     """A run with Q8_0, and one with Q4_K_M that is a fifth faster."""
     q8, q4 = place(database)
-    return run(database, q8, taken(500, 50)), run(database, q4, taken(400, 60), hours=1)
+    return run(database, q8, timed(500, 50)), run(database, q4, timed(400, 60), hours=1)
 
 
 @on_both
 def test_what_differs_comes_with_ratios_and_verdicts(database: Database, pair: tuple[str, str]) -> None:
-    found = compared(database, *pair)
-    assert [(each.title, each.values) for each in found.differences] == [("Quantization", ("Q8_0", "Q4_K_M"))]
-    assert found.pairs[0].differing_settings == ("Quantization Q8_0 → Q4_K_M",)
-    assert found.pairs[0].verdict == "better"
-    ttft, _, decode = found.main_rows
+    comparison = compared(database, *pair)
+    assert [(difference.title, difference.values) for difference in comparison.differences] == [
+        ("Quantization", ("Q8_0", "Q4_K_M"))
+    ]
+    assert comparison.pairs[0].differing_settings == ("Quantization Q8_0 → Q4_K_M",)
+    assert comparison.pairs[0].verdict == "better"
+    ttft, _, decode = comparison.main_rows
     assert (ttft.metric, ttft.better, ttft.source) == ("ttft_ms", "lower", "client")
     first, second = ttft.cells
     assert first.value == pytest.approx(500)
@@ -61,12 +76,12 @@ def test_its_document_is_plain_json(database: Database, pair: tuple[str, str]) -
 
 
 def test_several_differences_are_about_all_of_them(database: Database) -> None:
-    one, two = place(database, Q8, replace(Q4, settings={"context": 8192}, labels=["night"]))
-    found = compared(database, run(database, one, taken(500, 50)), run(database, two, taken(400, 60)))
-    titles = [each.title for each in found.differences]
+    first, second = place(database, Q8, replace(Q4, settings={"context": 8192}, labels=["night"]))
+    comparison = compared(database, run(database, first, timed(500, 50)), run(database, second, timed(400, 60)))
+    titles = [difference.title for difference in comparison.differences]
     assert titles == ["Quantization", "Context", "Labels"]
-    assert len(found.pairs[0].differing_settings) == 3
-    assert found.pairs[0].verdict == "better"
+    assert len(comparison.pairs[0].differing_settings) == 3
+    assert comparison.pairs[0].verdict == "better"
 
 
 def cards(
@@ -77,25 +92,28 @@ def cards(
 
 
 def test_machine_and_hardware_differ_only_where_they_are_known(database: Database) -> None:
-    (here,), (there,) = place(database, Q8), place(database, Q8, name="tower")
-    one, two = run(database, here, taken(500, 50)), run(database, there, taken(500, 50), hardware=cards(2))
-    assert [each.title for each in compared(database, one, two).differences] == ["Machine", "Server"]
-    change(database, one, hardware=cards(1))
-    hardware = compared(database, one, two).differences[1]
+    (local,), (tower,) = place(database, Q8), place(database, Q8, name="tower")
+    first, second = (
+        run(database, local, timed(500, 50)),
+        run(database, tower, timed(500, 50), hardware=cards(2)),
+    )
+    assert [difference.title for difference in compared(database, first, second).differences] == ["Machine", "Server"]
+    change(database, first, hardware=cards(1))
+    hardware = compared(database, first, second).differences[1]
     assert hardware.values == ("RTX 3090 24.0 GB", "2 × RTX 3090 24.0 GB")
     assert hardware.is_setting
     # what a newer driver keeps for itself, and a measured bandwidth, are no other card
-    change(database, one, hardware=cards(2, memory_bytes=int(23.8e9), bandwidth=936e9))
-    assert [each.title for each in compared(database, one, two).differences] == ["Machine", "Server"]
+    change(database, first, hardware=cards(2, memory_bytes=int(23.8e9), bandwidth=936e9))
+    assert [difference.title for difference in compared(database, first, second).differences] == ["Machine", "Server"]
 
 
 def test_the_same_configuration_again(database: Database) -> None:
     (q8,) = place(database, Q8)
     calm_history(database, q8)
-    found = compared(database, run(database, q8, taken(500, 50)), run(database, q8, taken(501, 50)))
-    assert (found.differences, found.pairs[0].differing_settings) == ((), ())
-    assert found.main_rows[0].cells[1].ratio is not None
-    assert found.main_rows[0].cells[1].ratio.verdict is Verdict.SAME
+    comparison = compared(database, run(database, q8, timed(500, 50)), run(database, q8, timed(501, 50)))
+    assert (comparison.differences, comparison.pairs[0].differing_settings) == ((), ())
+    assert comparison.main_rows[0].cells[1].ratio is not None
+    assert comparison.main_rows[0].cells[1].ratio.verdict is Verdict.SAME
 
 
 # --- no verdict, but a reason ----------------------------------------------------------------------------------------
@@ -105,7 +123,7 @@ def test_the_same_configuration_again(database: Database) -> None:
     ("fields", "reason"),
     [
         ({"suite_key": "lengths", "suite_sha256": "b" * 64}, "different suites: triple and lengths"),
-        ({"suite_sha256": "b" * 64}, "was changed between them"),
+        ({"suite_sha256": "b" * 64}, "changed between them"),
         ({"status": "failed"}, "failed before it was finished"),
         ({"status": "interrupted"}, "was interrupted before it was finished"),
         ({"status": "queued"}, "not finished yet"),
@@ -117,28 +135,30 @@ def test_what_cannot_be_compared_says_why(
     database: Database, pair: tuple[str, str], fields: dict[str, Any], reason: str, place_of_it: int
 ) -> None:
     change(database, pair[place_of_it], **fields)
-    found = compared(database, *pair)
-    assert found.pairs[0].verdict is None
+    comparison = compared(database, *pair)
+    assert comparison.pairs[0].verdict is None
     expected = reason if place_of_it or "suites" not in reason else "different suites: lengths and triple"
-    assert expected in found.pairs[0].reason_not_comparable
-    assert ".." not in found.pairs[0].reason_not_comparable
-    if refused := found.subjects[place_of_it].reason_not_comparable:
-        assert {row.cells[place_of_it].reason for each in found.points for row in each.rows} == {refused}
-    assert not any(cell.ratio for each in found.points for row in each.rows for cell in row.cells)
+    assert expected in comparison.pairs[0].reason_not_comparable
+    assert ".." not in comparison.pairs[0].reason_not_comparable
+    if refused := comparison.subjects[place_of_it].reason_not_comparable:
+        assert {row.cells[place_of_it].reason for point_rows in comparison.points for row in point_rows.rows} == {
+            refused
+        }
+    assert not any(cell.ratio for point_rows in comparison.points for row in point_rows.rows for cell in row.cells)
 
 
 def test_a_run_without_samples(database: Database, pair: tuple[str, str]) -> None:
-    (other,) = place(database, Q8, name="empty")
-    empty = run(database, other, [])
+    (empty_config,) = place(database, Q8, name="empty")
+    empty = run(database, empty_config, [])
     assert "has no samples" in compared(database, pair[0], empty).pairs[0].reason_not_comparable
 
 
 def test_a_run_whose_samples_are_all_left_out(database: Database, pair: tuple[str, str]) -> None:
-    (other,) = place(database, Q8, name="busy")
-    spoiled = [replace(sample, flags=("concurrent",)) for sample in taken(500, 50)]
-    found = compared(database, pair[0], run(database, other, spoiled))
-    assert found.pairs[0].verdict is None
-    assert "No sample was free of disqualifying flags." in found.pairs[0].reason_not_comparable
+    (busy,) = place(database, Q8, name="busy")
+    spoiled = [replace(sample, flags=("concurrent",)) for sample in timed(500, 50)]
+    comparison = compared(database, pair[0], run(database, busy, spoiled))
+    assert comparison.pairs[0].verdict is None
+    assert "No sample was free of disqualifying flags." in comparison.pairs[0].reason_not_comparable
 
 
 @pytest.mark.parametrize(
@@ -152,45 +172,49 @@ def test_a_run_whose_samples_are_all_left_out(database: Database, pair: tuple[st
 )
 def test_points_must_agree(database: Database, point: Workload, reason: str) -> None:
     q8, q4 = place(database)
-    found = compared(database, run(database, q8, taken(500, 50)), run(database, q4, taken(400, 60, point)))
-    assert reason in found.pairs[0].reason_not_comparable
-    assert not any(cell.ratio for each in found.points for row in each.rows for cell in row.cells)
+    comparison = compared(database, run(database, q8, timed(500, 50)), run(database, q4, timed(400, 60, point)))
+    assert reason in comparison.pairs[0].reason_not_comparable
+    assert not any(cell.ratio for point_rows in comparison.points for row in point_rows.rows for cell in row.cells)
 
 
 def test_common_points_are_compared_though_one_lacks_others(database: Database) -> None:
     q8, q4 = place(database)
     longer = Workload(2000, 32)
-    one = run(database, q8, [*taken(500, 50), *(replace(s, ordinal=s.ordinal + 6) for s in taken(2000, 45, longer))])
-    found = compared(database, one, run(database, q4, taken(400, 60)))
-    assert found.pairs[0].verdict == "better"
-    assert [each.point for each in found.points] == [POINT, longer]
-    assert [each.point for each in found.shared_points] == [POINT]
-    assert "did not measure" in found.points[1].rows[0].cells[1].reason
+    first = run(
+        database,
+        q8,
+        [*timed(500, 50), *(replace(s, ordinal=s.ordinal + 6) for s in timed(2000, 45, longer))],
+    )
+    comparison = compared(database, first, run(database, q4, timed(400, 60)))
+    assert comparison.pairs[0].verdict == "better"
+    assert [point_rows.point for point_rows in comparison.points] == [POINT, longer]
+    assert [point_rows.point for point_rows in comparison.shared_points] == [POINT]
+    assert "did not measure" in comparison.points[1].rows[0].cells[1].reason
 
 
 def test_answers_of_another_length_are_not_compared(database: Database) -> None:
     q8, q4 = place(database)
     short = [
         replace(sample, trace=replace(sample.trace, output_tokens=20, finish_reason="stop"))
-        for sample in taken(400, 60)
+        for sample in timed(400, 60)
     ]
-    found = compared(database, run(database, q8, taken(500, 50)), run(database, q4, short))
-    assert "differ in length: 32 and 20 tokens" in found.pairs[0].reason_not_comparable
+    comparison = compared(database, run(database, q8, timed(500, 50)), run(database, q4, short))
+    assert "differ in length: 32 and 20 tokens" in comparison.pairs[0].reason_not_comparable
 
 
 def test_figures_are_compared_from_one_source_only(database: Database) -> None:
     q8, q4 = place(database)
-    client_only = [replace(sample, trace=replace(sample.trace, server=None)) for sample in taken(400, 60)]
-    found = compared(database, run(database, q8, taken(500, 50)), run(database, q4, client_only))
-    prefill = found.main_rows[1]
+    client_only = [replace(sample, trace=replace(sample.trace, server=None)) for sample in timed(400, 60)]
+    comparison = compared(database, run(database, q8, timed(500, 50)), run(database, q4, client_only))
+    prefill = comparison.main_rows[1]
     assert prefill.source == "client"
     assert all(cell.value for cell in prefill.cells)
 
 
-def ttft_beside_baseline(database: Database, base: str, other: str) -> Ratio | None:
+def ttft_beside_baseline(database: Database, base: str, compared_id: str) -> Ratio | None:
     with database.write() as session:
         baselines.pin(session, base)
-        standing = compare_with_baseline(session, other)
+        standing = compare_with_baseline(session, compared_id)
     assert standing is not None
     return standing.ratios["ttft_ms"]
 
@@ -200,34 +224,38 @@ def test_streams_of_one_round_are_one_repetition(database: Database) -> None:
     busy = Workload(512, 32, concurrency=2)
 
     def rounds(ttft_ms: float) -> list[Sample]:
-        taken_twice = [each for each in taken(ttft_ms, 40, busy) for _ in range(2)]
+        taken_twice = [sample for sample in timed(ttft_ms, 40, busy) for _ in range(2)]
         return [
-            replace(each, ordinal=place, round=place // 2, stream=place % 2) for place, each in enumerate(taken_twice)
+            replace(sample, ordinal=place, round=place // 2, stream=place % 2)
+            for place, sample in enumerate(taken_twice)
         ]
 
     names = run(database, q8, rounds(500)), run(database, q4, rounds(400), hours=1)
-    found = compared(database, *names)
-    assert [cell.count for cell in found.main_rows[0].cells] == [5, 5]
-    assert found.pairs[0].verdict == "better"
-    assert ttft_beside_baseline(database, *names) == found.main_rows[0].cells[1].ratio
+    comparison = compared(database, *names)
+    assert [cell.count for cell in comparison.main_rows[0].cells] == [5, 5]
+    assert comparison.pairs[0].verdict == "better"
+    assert ttft_beside_baseline(database, *names) == comparison.main_rows[0].cells[1].ratio
 
 
 def test_what_was_meant_to_come_from_the_cache_is_no_repetition(database: Database) -> None:
     q8, q4 = place(database)
-    again = [replace(each, ordinal=each.ordinal + 6, reuses_cache=True) for each in taken(20, 50)]
-    names = run(database, q8, [*taken(500, 50), *again]), run(database, q4, [*taken(400, 60), *again], hours=1)
-    found = compared(database, *names)
-    assert [cell.count for cell in found.main_rows[0].cells] == [5, 5]
-    assert ttft_beside_baseline(database, *names) == found.main_rows[0].cells[1].ratio
+    again = [replace(sample, ordinal=sample.ordinal + 6, reuses_cache=True) for sample in timed(20, 50)]
+    names = (
+        run(database, q8, [*timed(500, 50), *again]),
+        run(database, q4, [*timed(400, 60), *again], hours=1),
+    )
+    comparison = compared(database, *names)
+    assert [cell.count for cell in comparison.main_rows[0].cells] == [5, 5]
+    assert ttft_beside_baseline(database, *names) == comparison.main_rows[0].cells[1].ratio
 
 
 def test_more_repetitions_prove_nothing_about_the_next_run(database: Database) -> None:
     """The worst fault: two runs of one configuration, each very precise, 4 % apart."""
     (q8,) = place(database, Q8)
-    names = [run(database, q8, taken(500 * k, 50 / k, noise=QUIET * 4)) for k in (1, 1.04)]
-    found = compared(database, *names)
-    decode = found.main_rows[2].cells[1]
-    assert (found.pairs[0].verdict, decode.count) == ("inconclusive", 20)
+    names = [run(database, q8, timed(500 * k, 50 / k, noise=QUIET * 4)) for k in (1, 1.04)]
+    comparison = compared(database, *names)
+    decode = comparison.main_rows[2].cells[1]
+    assert (comparison.pairs[0].verdict, decode.count) == ("inconclusive", 20)
     assert decode.ratio is not None
     assert decode.ratio.low < 1 < decode.ratio.high
     assert decode.ratio.additional_runs_needed is not None
@@ -235,7 +263,7 @@ def test_more_repetitions_prove_nothing_about_the_next_run(database: Database) -
 
 def test_the_scatter_is_that_of_the_notebook(database: Database) -> None:
     q8, q4 = place(database)
-    names = run(database, q8, taken(500, 50), hours=1), run(database, q4, taken(490, 51), hours=2)
+    names = run(database, q8, timed(500, 50), hours=1), run(database, q4, timed(490, 51), hours=2)
     assumed = compared(database, *names)
     without = assumed.main_rows[2].cells[1].scatter
     assert without is not None
@@ -262,11 +290,11 @@ def test_a_machine_without_history_borrows_that_of_less_steady_ones(
     (q8,), (elsewhere,) = place(database, Q8), place(database, Q8, name="tower")
     for hour, factor in enumerate(CALM):
         factor = 1 + unrest * (factor - 1)
-        run(database, q8, taken(500 * factor, 50 / factor), hours=hour - 24)
-    names = [run(database, elsewhere, taken(ttft, 25000 / ttft), hours=ttft) for ttft in (500, 485)]
-    found = compared(database, *names)
-    assert found.pairs[0].verdict == "inconclusive"
-    scatters = found.main_scatters(1)
+        run(database, q8, timed(500 * factor, 50 / factor), hours=hour - 24)
+    names = [run(database, elsewhere, timed(ttft, 25000 / ttft), hours=ttft) for ttft in (500, 485)]
+    comparison = compared(database, *names)
+    assert comparison.pairs[0].verdict == "inconclusive"
+    scatters = comparison.main_scatters(1)
     assert [scatter.is_elsewhere for scatter in scatters.values()] == [is_borrowed] * 3
     assert ("on other machines (1 configuration, 10 runs)" in scatter_words(scatters)) is is_borrowed
     assert ("No history yet" in scatter_words(scatters)) is not is_borrowed
@@ -275,10 +303,10 @@ def test_a_machine_without_history_borrows_that_of_less_steady_ones(
 def test_the_scatter_of_two_machines_is_said_of_each(database: Database) -> None:
     (q8,), (elsewhere,) = place(database, Q8), place(database, Q4, name="tower")
     calm_history(database, q8)
-    found = compared(database, run(database, q8, taken(500, 50)), run(database, elsewhere, taken(300, 80)))
-    here, there = pair_scatter_words(found, 1).split(" On tower: ")
-    assert here.startswith("On strix-halo: Runs of one configuration differ by 0.2")
-    assert there.startswith("No history yet: ")
+    comparison = compared(database, run(database, q8, timed(500, 50)), run(database, elsewhere, timed(300, 80)))
+    base_words, tower_words = pair_scatter_words(comparison, 1).split(" On tower: ")
+    assert base_words.startswith("On strix-halo: Runs of one configuration differ by 0.2")
+    assert tower_words.startswith("No history yet: ")
 
 
 @pytest.mark.parametrize(
@@ -293,43 +321,43 @@ def test_a_disturbed_run_caps_the_verdict(
     database: Database, evidence: dict[str, Any], reason: str, disturbed: int
 ) -> None:
     q8, q4 = place(database)
-    names = [run(database, q8, taken(500, 50)), run(database, q4, taken(100, 300), hours=1)]
+    names = [run(database, q8, timed(500, 50)), run(database, q4, timed(100, 300), hours=1)]
     assert compared(database, *names).pairs[0].verdict == "better"
     change(database, names[disturbed], evidence=evidence)
-    found = compared(database, *names)
-    assert found.pairs[0].verdict == "inconclusive"
-    assert reason in found.pairs[0].unsound[0]
-    assert {ratio.verdict for ratio in found.main_ratios(1)} == {Verdict.INCONCLUSIVE}
+    comparison = compared(database, *names)
+    assert comparison.pairs[0].verdict == "inconclusive"
+    assert reason in comparison.pairs[0].unsound[0]
+    assert {ratio.verdict for ratio in comparison.main_ratios(1)} == {Verdict.INCONCLUSIVE}
     with database.write() as session:
         baselines.pin(session, names[0])
     with database.read() as session:
         against = compare_with_baseline(session, names[1])
     assert against is not None
-    assert (against.verdict, against.unsound) == ("inconclusive", found.pairs[0].unsound)
+    assert (against.verdict, against.unsound) == ("inconclusive", comparison.pairs[0].unsound)
 
 
 def test_a_run_whose_repetitions_differ_widely_caps_it_too(database: Database) -> None:
     q8, q4 = place(database)
-    noisy = taken(500, 50, noise=(1, 1.3, 0.7, 1.2, 0.8))
-    found = compared(database, run(database, q8, noisy), run(database, q4, taken(50, 500)))
-    assert found.pairs[0].verdict == "inconclusive"
-    assert any("within the run" in reason for reason in found.pairs[0].unsound)
+    noisy = timed(500, 50, noise=(1, 1.3, 0.7, 1.2, 0.8))
+    comparison = compared(database, run(database, q8, noisy), run(database, q4, timed(50, 500)))
+    assert comparison.pairs[0].verdict == "inconclusive"
+    assert any("within the run" in reason for reason in comparison.pairs[0].unsound)
 
 
 def test_disturbed_runs_are_no_history_and_leave_a_configuration_to_its_others(database: Database) -> None:
     q8, q4 = place(database)
     calm = calm_history(database, q8)
-    wild = run(database, q8, taken(5000, 5), hours=-1, evidence={"cpu_load_share_before": 0.9})
-    other = run(database, q4, taken(500, 50))
-    found = compared(database, f"config:{wild}", other)
-    assert set(found.subjects[0].runs) == set(calm)
-    assert (found.pairs[0].verdict, found.pairs[0].unsound) == ("same", ())
+    wild = run(database, q8, timed(5000, 5), hours=-1, evidence={"cpu_load_share_before": 0.9})
+    steady = run(database, q4, timed(500, 50))
+    comparison = compared(database, f"config:{wild}", steady)
+    assert set(comparison.subjects[0].runs) == set(calm)
+    assert (comparison.pairs[0].verdict, comparison.pairs[0].unsound) == ("same", ())
 
 
 def test_what_counts_as_the_same_can_be_chosen(database: Database) -> None:
     q8, q4 = place(database)
     calm_history(database, q8)
-    names = run(database, q8, taken(500, 50)), run(database, q4, taken(490, 51), hours=1)
+    names = run(database, q8, timed(500, 50)), run(database, q4, timed(490, 51), hours=1)
     assert compared(database, *names).pairs[0].verdict == "same"
     with database.read() as session:
         strict = compare(session, names, {}, limit=0.005)
@@ -344,13 +372,17 @@ def test_only_the_main_point_decides(database: Database) -> None:
     longer = Workload(2000, 32)
 
     def samples(decode: float) -> list[Sample]:
-        others = taken(2000, decode, longer)
-        return [*taken(500, 50), *(replace(sample, ordinal=sample.ordinal + 6) for sample in others)]
+        others = timed(2000, decode, longer)
+        return [*timed(500, 50), *(replace(sample, ordinal=sample.ordinal + 6) for sample in others)]
 
-    found = compared(database, run(database, q8, samples(45)), run(database, q4, samples(20)))
-    assert found.pairs[0].verdict == "same"
+    comparison = compared(database, run(database, q8, samples(45)), run(database, q4, samples(20)))
+    assert comparison.pairs[0].verdict == "same"
     (decode,) = [
-        row for each in found.points if each.point == longer for row in each.rows if row.metric == HEADLINE_METRICS[2]
+        row
+        for point_rows in comparison.points
+        if point_rows.point == longer
+        for row in point_rows.rows
+        if row.metric == HEADLINE_METRICS[2]
     ]
     assert decode.cells[1].ratio is not None
     assert decode.cells[1].ratio.verdict is Verdict.WORSE
@@ -358,18 +390,18 @@ def test_only_the_main_point_decides(database: Database) -> None:
 
 def test_unknown_settings_are_named_and_then_nothing_is_the_same_thing_again(database: Database) -> None:
     q8, q4 = place(database, Q8, replace(Q8, settings={"context": 8192}))
-    names = run(database, q8, taken(500, 50)), run(database, q4, taken(490, 51), hours=1)
+    names = run(database, q8, timed(500, 50)), run(database, q4, timed(490, 51), hours=1)
     pair = compared(database, *names).pairs[0]
     assert pair.differing_settings == ("Context 4,096 → 8,192",)
     assert "KV cache type K" in pair.unknown_settings
     assert "Context" not in pair.unknown_settings
     text = verdict_subject_text(pair.differing_settings, pair.unknown_settings)
-    assert "one respect only" not in text
+    assert "one setting only" not in text
     assert "Unknown on at least one side" in text
     assert text.count(",") < 2 * MAX_NAMED_SETTINGS
     assert f"and {len(pair.unknown_settings) - MAX_NAMED_SETTINGS + 1} more settings." in text
     few = verdict_subject_text((), ("Threads", "Batch"))
-    assert few.endswith("Unknown on at least one side, and so perhaps different too: threads and batch.")
+    assert few.endswith("Unknown on at least one side, so possibly different too: threads and batch.")
     assert "measured again" not in verdict_subject_text((), ("Threads",))
 
 
@@ -381,12 +413,12 @@ def many(database: Database) -> dict[str, list[str]]:
     """Three runs of each configuration, and a hidden, a failed one and one of another suite that do not count."""
     q8, q4 = place(database)
     made = {
-        "Q8_0": [run(database, q8, taken(500 + n, 50), hours=n) for n in range(3)],
-        "Q4_K_M": [run(database, q4, taken(400 + n, 60), hours=n + 10) for n in range(3)],
+        "Q8_0": [run(database, q8, timed(500 + n, 50), hours=n) for n in range(3)],
+        "Q4_K_M": [run(database, q4, timed(400 + n, 60), hours=n + 10) for n in range(3)],
     }
-    run(database, q8, taken(900, 5), hours=20, hidden_at=now())
-    run(database, q8, taken(900, 5), hours=21, status="failed")
-    run(database, q8, taken(900, 5), hours=22, suite_sha256="c" * 64)
+    run(database, q8, timed(900, 5), hours=20, hidden_at=now())
+    run(database, q8, timed(900, 5), hours=21, status="failed")
+    run(database, q8, timed(900, 5), hours=22, suite_sha256="c" * 64)
     return made
 
 
@@ -394,24 +426,24 @@ def many(database: Database) -> dict[str, list[str]]:
 def test_configurations_are_compared_by_the_medians_of_their_runs(
     database: Database, many: dict[str, list[str]]
 ) -> None:
-    found = compared(database, f"config:{many['Q8_0'][0]}", f"config:{many['Q4_K_M'][1]}")
-    assert [subject.unit for subject in found.subjects] == ["run", "run"]
-    assert [set(subject.runs) for subject in found.subjects] == [set(many["Q8_0"]), set(many["Q4_K_M"])]
-    assert found.subjects[0].data_source == "The newest 3 runs of this configuration; each counts once."
-    first, second = found.main_rows[0].cells
+    comparison = compared(database, f"config:{many['Q8_0'][0]}", f"config:{many['Q4_K_M'][1]}")
+    assert [subject.unit for subject in comparison.subjects] == ["run", "run"]
+    assert [set(subject.runs) for subject in comparison.subjects] == [set(many["Q8_0"]), set(many["Q4_K_M"])]
+    assert comparison.subjects[0].data_source == "The newest 3 runs of this configuration; each counts once."
+    first, second = comparison.main_rows[0].cells
     assert first.value == pytest.approx(501)
     assert first.count == 3
     assert second.ratio is not None
     assert second.ratio.verdict is Verdict.BETTER
-    assert all(ceiling.reason for ceiling in found.ceilings)
-    assert all(each.gaps for each in found.distributions)
+    assert all(ceiling.reason for ceiling in comparison.ceilings)
+    assert all(distribution.gaps for distribution in comparison.distributions)
 
 
 def test_a_configuration_can_be_compared_with_a_run(database: Database, many: dict[str, list[str]]) -> None:
-    found = compared(database, f"config:{many['Q8_0'][0]}", many["Q4_K_M"][0])
-    assert [subject.unit for subject in found.subjects] == ["run", "repetition"]
-    assert [len(subject.runs) for subject in found.subjects] == [3, 1]
-    assert found.pairs[0].verdict == "better"
+    comparison = compared(database, f"config:{many['Q8_0'][0]}", many["Q4_K_M"][0])
+    assert [subject.unit for subject in comparison.subjects] == ["run", "repetition"]
+    assert [len(subject.runs) for subject in comparison.subjects] == [3, 1]
+    assert comparison.pairs[0].verdict == "better"
 
 
 def test_runs_on_other_hardware_are_not_taken_together(database: Database, many: dict[str, list[str]]) -> None:
@@ -441,7 +473,7 @@ def test_words_name_runs(database: Database, many: dict[str, list[str]]) -> None
 
 
 @pytest.mark.parametrize(
-    ("names", "error", "said"),
+    ("names", "error", "message"),
     [
         ((), BadInput, "takes 2 to 8 runs"),
         (("{0}",), BadInput, "takes 2 to 8 runs"),
@@ -455,9 +487,9 @@ def test_words_name_runs(database: Database, many: dict[str, list[str]]) -> None
     ],
 )
 def test_names_that_make_no_comparison(
-    database: Database, pair: tuple[str, str], names: tuple[str, ...], error: type[RoofmarkError], said: str
+    database: Database, pair: tuple[str, str], names: tuple[str, ...], error: type[RoofmarkError], message: str
 ) -> None:
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         compared(database, *(name.format(*pair) for name in names))
 
 
@@ -467,9 +499,9 @@ def test_latest_without_any_run(database: Database) -> None:
 
 
 def test_any_metric_can_be_compared(database: Database, pair: tuple[str, str]) -> None:
-    found = compared(database, *pair, keys=("tpot_ms", "itl_ms_p99"))
-    assert [row.metric for row in found.main_rows] == ["tpot_ms", "itl_ms_p99"]
-    assert found.pairs[0].verdict in ("better", "inconclusive", "mixed")
+    comparison = compared(database, *pair, keys=("tpot_ms", "itl_ms_p99"))
+    assert [row.metric for row in comparison.main_rows] == ["tpot_ms", "itl_ms_p99"]
+    assert comparison.pairs[0].verdict in ("better", "inconclusive", "mixed")
     with pytest.raises(BadInput, match="no metric 'speed'"):
         compared(database, *pair, keys=("speed",))
 
@@ -477,11 +509,11 @@ def test_any_metric_can_be_compared(database: Database, pair: tuple[str, str]) -
 def test_what_has_no_ratio_says_why(database: Database) -> None:
     q8, q4 = place(database)
     none_accepted = ServerFigures(draft_tokens=9, draft_accepted_tokens=0)
-    drafted = [replace(sample, trace=replace(sample.trace, server=none_accepted)) for sample in taken(500, 50)]
+    drafted = [replace(sample, trace=replace(sample.trace, server=none_accepted)) for sample in timed(500, 50)]
     names = run(database, q8, drafted), run(database, q4, drafted)
-    found = compared(database, *names, keys=("draft_acceptance",))
-    assert found.pairs[0].verdict is None
-    assert "positive numbers" in found.pairs[0].reason_not_comparable
+    comparison = compared(database, *names, keys=("draft_acceptance",))
+    assert comparison.pairs[0].verdict is None
+    assert "positive values" in comparison.pairs[0].reason_not_comparable
 
 
 @pytest.mark.parametrize("prefix", ["", "config:"])
@@ -489,7 +521,8 @@ def test_eight_of_them_take_few_queries(database: Database, prefix: str) -> None
     with database.write() as session:
         ids = seed(session, runs=24, detailed=24)
         by_config: dict[int | None, str] = {
-            found.config_id: found.public_id for found in session.exec(select(Run).where(Run.suite_key == "triple"))
+            comparison.config_id: comparison.public_id
+            for comparison in session.exec(select(Run).where(Run.suite_key == "triple"))
         }
     names = ids[-8:] if not prefix else [f"config:{public_id}" for public_id in by_config.values()]
     assert statements(database, lambda session: compare(session, names, {})) <= 13
@@ -503,6 +536,8 @@ def test_eight_of_them_take_few_queries(database: Database, prefix: str) -> None
     ],
 )
 def test_namesakes_have_their_whole_ids_as_titles(database: Database, ids: list[str], titles: list[str]) -> None:
-    snapshots = [replace(Q8, settings={"context": 4096 * place, "model_id": each}) for place, each in enumerate(ids)]
-    runs = [run(database, config, taken(500, 50)) for config in place(database, *snapshots)]
+    snapshots = [
+        replace(Q8, settings={"context": 4096 * place, "model_id": model_id}) for place, model_id in enumerate(ids)
+    ]
+    runs = [run(database, config, timed(500, 50)) for config in place(database, *snapshots)]
     assert [subject.title for subject in compared(database, *runs).subjects] == titles

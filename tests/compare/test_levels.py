@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.arrays import Floats
 from app.results.history.changepoint import Development, change_points, development
-from app.results.history.levels import Floats, choose
+from app.results.history.levels import choose
 
 SERIES = 200
 WITHIN = 0.002
@@ -38,15 +39,15 @@ def autocorrelated(runs: int, noise: float, coefficient: float = 0.7) -> Any:
 @pytest.mark.parametrize("runs", [6, 10, 20, 50, 150])
 def test_autocorrelated_noise_shows_a_shift_or_a_drift_in_at_most_5_of_100_series(runs: int, noise: float) -> None:
     series = developments(autocorrelated(runs, noise))
-    assert sum(bool(each.points) for each in series) <= 0.05 * len(series)
-    assert sum(each.drift is not None for each in series) <= 0.05 * len(series)
+    assert sum(bool(development.points) for development in series) <= 0.05 * len(series)
+    assert sum(development.drift is not None for development in series) <= 0.05 * len(series)
 
 
 @pytest.mark.parametrize("noise", [0.01, 0.03])
 @pytest.mark.parametrize("runs", [6, 10, 20, 50, 150])
 def test_independent_noise_shows_neither_in_more_than_2_of_100(runs: int, noise: float) -> None:
     series = developments(independent(runs, noise))
-    assert sum(bool(each.points or each.drift) for each in series) <= 0.02 * SERIES
+    assert sum(bool(development.points or development.drift) for development in series) <= 0.02 * SERIES
 
 
 @pytest.mark.parametrize(
@@ -57,8 +58,11 @@ def test_a_shift_is_found_in_at_least_90_of_100_series_and_is_no_drift(ratio: fl
     values = independent(2 * side, noise)
     values[:, side:] += math.log(ratio)
     series = developments(values)
-    assert sum(len(each.points) == 1 and abs(each.points[0].index - side) <= 1 for each in series) >= 0.9 * SERIES
-    assert sum(each.drift is not None for each in series) <= 0.03 * SERIES
+    assert (
+        sum(len(development.points) == 1 and abs(development.points[0].index - side) <= 1 for development in series)
+        >= 0.9 * SERIES
+    )
+    assert sum(development.drift is not None for development in series) <= 0.03 * SERIES
 
 
 @pytest.mark.parametrize(
@@ -66,9 +70,9 @@ def test_a_shift_is_found_in_at_least_90_of_100_series_and_is_no_drift(ratio: fl
 )
 def test_a_slow_drift_is_one_with_its_size_and_no_shift(ratio: float, noise: float, runs: int) -> None:
     series = developments(independent(runs, noise) + math.log(ratio) * np.linspace(0, 1, runs))
-    drifts = [each.drift for each in series if each.drift is not None]
+    drifts = [development.drift for development in series if development.drift is not None]
     assert len(drifts) >= 0.9 * SERIES
-    assert sum(bool(each.points) for each in series) <= 0.03 * SERIES
+    assert sum(bool(development.points) for development in series) <= 0.03 * SERIES
     assert np.mean([drift.ratio for drift in drifts]) == pytest.approx(ratio, abs=0.01)
     assert sum(drift.low <= ratio <= drift.high for drift in drifts) >= 0.9 * len(drifts)
 
@@ -78,12 +82,12 @@ def test_a_shift_of_a_series_that_drifts_is_found_beside_the_drift() -> None:
     values = independent(runs, 0.01) - 0.1 * np.linspace(0, 1, runs)
     values[:, 40:] += 0.2
     both = [
-        each
-        for each in developments(values)
-        if each.drift is not None and [abs(point.index - 40) <= 1 for point in each.points] == [True]
+        development
+        for development in developments(values)
+        if development.drift is not None and [abs(point.index - 40) <= 1 for point in development.points] == [True]
     ]
     assert len(both) >= 0.9 * SERIES
-    assert np.mean([each.points[0].ratio for each in both]) == pytest.approx(math.exp(0.2), abs=0.02)
+    assert np.mean([development.points[0].ratio for development in both]) == pytest.approx(math.exp(0.2), abs=0.02)
 
 
 def test_a_drift_goes_by_the_time_between_runs_and_not_by_their_number() -> None:
@@ -91,10 +95,10 @@ def test_a_drift_goes_by_the_time_between_runs_and_not_by_their_number() -> None
     days = [*np.linspace(0, 0.3, 10), *np.linspace(3, 30, 10)]
     (noise, *_) = independent(20, 0.005)
     levels = noise + math.log(0.9) * np.array(days) / 30
-    found = development(levels, [WITHIN] * 20, [5] * 20, days)
-    assert found.points == []
-    assert found.drift is not None
-    assert found.drift.ratio == pytest.approx(0.9, abs=0.02)
+    series_development = development(levels, [WITHIN] * 20, [5] * 20, days)
+    assert series_development.points == []
+    assert series_development.drift is not None
+    assert series_development.drift.ratio == pytest.approx(0.9, abs=0.02)
 
 
 def test_a_drift_smaller_than_what_counts_as_the_same_is_none() -> None:

@@ -36,19 +36,19 @@ def runs(count: int, config_id: int = 1, first: int = 0, prompt: str = "p", **ra
     ]
 
 
-def said(found: list[Shift]) -> list[str]:
-    return [shift_words(shift, METRICS) for shift in found]
+def phrases(level_shifts: list[Shift]) -> list[str]:
+    return [shift_words(shift, METRICS) for shift in level_shifts]
 
 
 def test_metrics_that_shift_together_are_one_shift() -> None:
-    (found,) = shifts(HistoryTable.of([*runs(10), *runs(8, first=10, decode=0.9, ttft=1.2)]), 3)
-    assert shift_words(found, METRICS) == "TTFT +19 %, decode −9.5 % since 11 September 2026, same configuration"
-    assert (found.before, found.after, found.config_id, found.still_holds) == ("run9", "run10", 1, True)
+    (shift,) = shifts(HistoryTable.of([*runs(10), *runs(8, first=10, decode=0.9, ttft=1.2)]), 3)
+    assert shift_words(shift, METRICS) == "TTFT +19 %, decode −9.5 % since 11 September 2026, same configuration"
+    assert (shift.before, shift.after, shift.config_id, shift.still_holds) == ("run9", "run10", 1, True)
 
 
 def test_a_level_that_came_back_holds_no_longer() -> None:
-    found = shifts(HistoryTable.of([*runs(10), *runs(8, first=10, decode=0.8), *runs(8, first=18)]), 3)
-    assert [(shift.after, shift.still_holds) for shift in found] == [("run10", False), ("run18", True)]
+    level_shifts = shifts(HistoryTable.of([*runs(10), *runs(8, first=10, decode=0.8), *runs(8, first=18)]), 3)
+    assert [(shift.after, shift.still_holds) for shift in level_shifts] == [("run10", False), ("run18", True)]
 
 
 def test_another_configuration_prompt_or_hardware_is_no_shift() -> None:
@@ -63,8 +63,8 @@ def test_another_configuration_prompt_or_hardware_is_no_shift() -> None:
 def test_runs_without_a_value_are_passed_over() -> None:
     points = [*runs(10), *runs(10, first=10, decode=0.8)]
     points[10] = points[10]._replace(readings=(500.0, 5.0, 5, None, None, 0, None, None, 0))
-    (found,) = shifts(HistoryTable.of(points), 3)
-    assert (found.before, found.after) == ("run9", "run11")
+    (shift,) = shifts(HistoryTable.of(points), 3)
+    assert (shift.before, shift.after) == ("run9", "run11")
 
 
 def drifting(days: float, count: int = 20, config_id: int = 1, **changes: float) -> list[HistoryPoint]:
@@ -114,8 +114,8 @@ def test_a_drift_is_said_with_its_slope_and_never_dated_as_a_shift(days: float, 
 
 def test_metrics_that_drift_together_are_one_drift() -> None:
     series = only(drifting(61, decode=-0.1, ttft=0.2))
-    said = drift_words(series, METRICS)
-    assert said == (
+    words = drift_words(series, METRICS)
+    assert words == (
         "TTFT has been drifting by +9.5 % a month and decode by −5.1 % a month since 1 September 2026, "
         "same configuration"
     )

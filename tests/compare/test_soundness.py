@@ -8,7 +8,7 @@ from app.db.database import Database
 from app.metrics import HEADLINE_METRICS
 from app.results.compare import soundness
 from app.results.compare.soundness import unsound_by_run, unsound_reasons
-from tests.compare.runs import place, run, statements, taken
+from tests.compare.runs import place, run, statements, timed
 from tests.databases import on_both
 
 QUIET = dict.fromkeys(HEADLINE_METRICS, 0.02)
@@ -83,10 +83,10 @@ def test_the_scatter_is_said_with_its_figure() -> None:
 @on_both
 def test_a_list_of_runs_costs_one_query(database: Database) -> None:
     (config,) = place(database)[:1]
-    quiet = run(database, config, taken(500, 60))
-    noisy = run(database, config, taken(500, 60, noise=(1.0, 1.5, 0.7, 1.2, 0.9)))
-    busy = run(database, config, taken(500, 60), evidence={"unsound": [soundness.machine_busy("during", 0.5)]})
-    older = run(database, config, taken(500, 60), evidence={"cpu_load_share_before": 0.97, "warnings": []})
+    quiet = run(database, config, timed(500, 60))
+    noisy = run(database, config, timed(500, 60, noise=(1.0, 1.5, 0.7, 1.2, 0.9)))
+    busy = run(database, config, timed(500, 60), evidence={"unsound": [soundness.machine_busy("during", 0.5)]})
+    older = run(database, config, timed(500, 60), evidence={"cpu_load_share_before": 0.97, "warnings": []})
     names = [quiet, noisy, busy, older, "none"]
     with database.read() as session:
         reasons = unsound_by_run(session, names)

@@ -73,10 +73,10 @@ def test_an_error_event_among_tokens(error: Any) -> None:
 @pytest.mark.parametrize(
     "other", [b"{}", b"null", b'{"type": "ping"}', b'{"choices": []}', b'{"error": null}', b"ping"]
 )
-def test_what_is_no_answer_beside_one_does_no_harm(other: bytes) -> None:
-    assert read(sse(other, *GOOD, other, b"[DONE]")).status is Status.OK
-    assert read(sse(other, *GOOD, other)).status is Status.OK
-    assert read(sse(other, b"[DONE]")).status is Status.FAILED
+def test_what_is_no_answer_beside_one_does_no_harm(extra: bytes) -> None:
+    assert read(sse(extra, *GOOD, extra, b"[DONE]")).status is Status.OK
+    assert read(sse(extra, *GOOD, extra)).status is Status.OK
+    assert read(sse(extra, b"[DONE]")).status is Status.FAILED
 
 
 def test_broken_json_is_missing_text_unless_the_counts_are_there() -> None:

@@ -165,9 +165,9 @@ def test_a_restart_in_between_is_noticed(
 def test_several_models_behind_one_server_are_kept_apart(connect: Connect) -> None:
     name = "vllm:time_to_first_token_seconds"
 
-    def reading(mine: int, other: int) -> Script:
+    def reading(own_count: int, foreign_count: int) -> Script:
         lines = []
-        for model, count in (('my \\"m\\"', mine), ("other", other)):
+        for model, count in (('my \\"m\\"', own_count), ("other", foreign_count)):
             for engine in "01":
                 labels = f'engine="{engine}",model_name="{model}"'
                 lines += [f"{name}_sum{{{labels}}} {count * 0.5}", f"{name}_count{{{labels}}} {count}"]
@@ -243,9 +243,9 @@ def test_who_counts_nothing_says_nothing(engine: str, connect: Connect) -> None:
 
 def test_a_model_that_has_not_counted_yet_is_not_taken_for_all_of_them(connect: Connect) -> None:
     """Samples of a model appear with its first request."""
-    other = 'vllm:prompt_tokens_total{model_name="other"} 900\n'
-    after = other.replace("900", "950") + 'vllm:prompt_tokens_total{model_name="m"} 30\n'
-    metrics = between("vllm", connect, "/metrics", Script.text(other), Script.text(after))
+    other_model = 'vllm:prompt_tokens_total{model_name="other"} 900\n'
+    after = other_model.replace("900", "950") + 'vllm:prompt_tokens_total{model_name="m"} 30\n'
+    metrics = between("vllm", connect, "/metrics", Script.text(other_model), Script.text(after))
     assert rounded(metrics) == {"prompt_tokens total": 30}
 
 

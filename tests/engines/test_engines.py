@@ -63,7 +63,9 @@ class TestEachEngine:
         content = "0123abcd\nhello" if server.defeat is CacheDefeat.NONCE else "hello"
         body = request.json()
         assert (body["model"], body["stream"]) == (ask.model, True)
-        assert body["messages"] == [{"role": "user", "content": content}]
+        assert body["messages"][-1] == {"role": "user", "content": content}
+        first = body["messages"][0]["content"]
+        assert first.startswith("0123abcd") is (server.defeat is CacheDefeat.NONCE)
         assert {key: body[key] for key in server.sent} == server.sent
         assert body.keys() - server.sent.keys() <= {
             "model", "stream", "messages", "max_tokens", "stream_options", "temperature", "seed",
@@ -113,14 +115,14 @@ def test_unknown_engine() -> None:
 
 
 def test_discover(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serve({"/v1/models": Script.json({"data": [{"id": "m"}]})}) as one, serve({}) as other:
-        monkeypatch.setattr(engines, "_MORE_PORTS", (other.port, one.port))
+    with serve({"/v1/models": Script.json({"data": [{"id": "m"}]})}) as model_server, serve({}) as empty_server:
+        monkeypatch.setattr(engines, "_MORE_PORTS", (empty_server.port, model_server.port))
         monkeypatch.setattr(Engine, "default_ports", ())
         for engine in engines.all():
             monkeypatch.setattr(type(engine), "default_ports", ())
         servers = engines.discover(Settings())
-        assert [(base_url, info.engine) for base_url, info in servers] == [(one.url, "openai")]
-        assert engines.discover(Settings().model_copy(update={"port": one.port})) == []
+        assert [(base_url, info.engine) for base_url, info in servers] == [(model_server.url, "openai")]
+        assert engines.discover(Settings().model_copy(update={"port": model_server.port})) == []
 
 
 @pytest.mark.parametrize(

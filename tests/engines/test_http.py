@@ -224,7 +224,7 @@ def test_compressed_answers_are_read_though_not_asked_for(connect: Connect) -> N
 
 
 def test_too_large_answers(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.engines.http.client.MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("app.engines.http.answer.MAX_ANSWER_BYTES", 1000)
     _, client = connect({"/": Script.text("x" * 2000)})
     assert "too large" in str(problem(client))
 

@@ -63,12 +63,12 @@ def test_a_router_is_asked_about_loaded_models_alone() -> None:
     router = model_servers.router()
     facts = facts_of(router.routes)
     assert router.loads == []
-    loaded, other = facts.models
-    assert (loaded.is_loaded, other.is_loaded) == (True, False)
+    loaded, unloaded = facts.models
+    assert (loaded.is_loaded, unloaded.is_loaded) == (True, False)
     assert facts.model(None) is loaded
     assert (facts.context_tokens, facts.settings) == (None, {})
-    assert (other.quantization, other.file_path) == ("Q4_K_M", "/m/gemma-3-4b-it-Q4_K_M.gguf")
-    assert (other.context_tokens, other.settings["parallel"]) == (8192, 2)
+    assert (unloaded.quantization, unloaded.file_path) == ("Q4_K_M", "/m/gemma-3-4b-it-Q4_K_M.gguf")
+    assert (unloaded.context_tokens, unloaded.settings["parallel"]) == (8192, 2)
 
 
 @pytest.mark.parametrize(

@@ -116,15 +116,20 @@ def test_cached_tokens_that_are_told_are_taken_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "queue_ms"),
+    ("changes", "queue_ms", "overhead_ms"),
     [
-        ({}, 2410.0),
-        ({"total_duration": 590_000_000}, None),  # nothing is left
-        ({"eval_duration": None}, None),
-        ({"total_duration": "soon"}, None),
+        ({}, 2410.0, None),
+        ({"total_duration": 690_000_000}, None, 100.0),  # template, tokenizer, saving a slot
+        ({"total_duration": 720_000_000}, 130.0, None),
+        ({"total_duration": 720_000_000, "prompt_eval_count": 1000}, None, 130.0),
+        ({"total_duration": 590_000_000}, None, None),  # nothing is left
+        ({"eval_duration": None}, None, None),
+        ({"total_duration": "soon"}, None, None),
     ],
 )
-def test_what_its_total_holds_beside_its_parts_is_the_queue(changes: dict[str, Any], queue_ms: float | None) -> None:
+def test_what_its_total_holds_beside_its_parts(
+    changes: dict[str, Any], queue_ms: float | None, overhead_ms: float | None
+) -> None:
     durations = {
         "total_duration": 3_000_000_000,
         "load_duration": 10_000_000,
@@ -134,12 +139,22 @@ def test_what_its_total_holds_beside_its_parts_is_the_queue(changes: dict[str, A
     server = read("ollama", lines(says("a"), says("b"), {**LAST, **durations, **changes})).server
     assert server is not None
     assert server.queue_ms == (queue_ms if queue_ms is None else pytest.approx(queue_ms))
+    assert server.overhead_ms == (overhead_ms if overhead_ms is None else pytest.approx(overhead_ms))
 
 
-def test_a_captured_answer_that_waited_for_nobody_has_next_to_no_queue() -> None:
-    server = recorded("ollama", "ollama", "chat-stream").server
+@pytest.mark.parametrize(
+    ("folder", "name", "overhead_ms"),
+    [
+        ("ollama", "chat-stream", 21.249),
+        ("ollama-0.33", "chat-system-2", 35.471),
+        ("ollama-0.33", "chat-system-load", 27.7),
+    ],
+)
+def test_a_captured_answer_that_waited_for_nobody_has_no_queue(folder: str, name: str, overhead_ms: float) -> None:
+    server = recorded("ollama", folder, name).server
     assert server is not None
-    assert server.queue_ms == pytest.approx(21.249, abs=0.001)
+    assert server.queue_ms is None
+    assert server.overhead_ms == pytest.approx(overhead_ms, abs=0.001)
 
 
 def test_what_is_left_out_was_zero_or_never_measured() -> None:
@@ -224,9 +239,12 @@ def test_context_and_nonce(connect: Connect) -> None:
     play(client, nonce="0123abcd", reuse_cache=True)
     first, second = replay.posted()
     assert first["options"] == {"num_predict": 8, "num_ctx": 8192, "temperature": 0, "seed": 1}
-    assert first["messages"][0]["content"] == "0123abcd\nhello"
+    assert first["messages"] == [
+        {"role": "system", "content": "0123abcd"},
+        {"role": "user", "content": "0123abcd\nhello"},
+    ]
     assert "num_ctx" not in second["options"]
-    assert second["messages"][0]["content"] == "hello"
+    assert second["messages"] == [{"role": "user", "content": "hello"}]
 
 
 def test_where_the_model_was_is_kept_with_the_figures(connect: Connect) -> None:
@@ -257,7 +275,9 @@ def test_probe(connect: Connect) -> None:
         ("big:8b", "big:8b", "MXFP4", 4096, 131072),
         ("hf.co/x/Llama-3.2-1B-Instruct-GGUF:Q4_K_M", "Llama-3.2-1B-Instruct-GGUF", "Q4_K_M", None, None),
     ]
-    assert facts.notes == ("Ollama holds 25 % of big:8b in GPU memory; the processor works on the rest.",)
+    big, other = facts.models
+    assert big.notes == ("Ollama holds 25 % of big:8b in GPU memory; the processor works on the rest.",)
+    assert (big.settings, other.notes, facts.notes) == ({"gpu_share": 25}, (), ())
 
 
 def test_its_own_words_about_a_model_are_handed_on(connect: Connect) -> None:

@@ -293,10 +293,10 @@ def test_a_huge_line_is_read_and_an_endless_stream_is_stopped(
 ) -> None:
     big = chunk("x" * 300_000)
     _, client = connect({"/big": Script.sse(sse(big), *GOOD[2:]), "/endless": Script.sse(*[sse(big)] * 40, step_ms=0)})
-    with ServerClient(client.base_url + "/big", None, client.settings) as one:
-        assert play(one).status is Status.OK
-    with ServerClient(client.base_url + "/endless", None, client.settings) as one:
-        trace = play(one)
+    with ServerClient(client.base_url + "/big", None, client.settings) as stream_client:
+        assert play(stream_client).status is Status.OK
+    with ServerClient(client.base_url + "/endless", None, client.settings) as stream_client:
+        trace = play(stream_client)
     assert trace.status is Status.INCOMPLETE
     assert "far more than was asked for" in str(trace.error)
 

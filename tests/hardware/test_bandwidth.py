@@ -58,7 +58,7 @@ def test_the_buffer_is_beyond_the_cache_and_within_half_of_the_memory(
 
 @pytest.mark.parametrize(("llc_mib", "available_mib"), [(1152, 16_000), (0, 100), (256, 3000)])
 def test_too_little_memory_is_one_sentence(llc_mib: int, available_mib: int) -> None:
-    with pytest.raises(Conflict, match=r"Measuring needs .* of free memory on this machine, and there are .*\.$"):
+    with pytest.raises(Conflict, match=r"Measuring needs .* of free memory; this machine has .*\.$"):
         buffer_size(llc_mib * MIB, available_mib * MIB)
 
 

@@ -30,7 +30,7 @@ def test_mean_and_highest_of_what_was_told() -> None:
         ("kv_cache_use", "max"): 0.5,
     }
     (first, _) = server_load.load_metrics([SensorReading(0.0, {"requests_running": 1.0})])
-    assert first.provenance == "told by the server while requests were at work, 1 reading"
+    assert first.provenance == "reported by the server while requests were processed, 1 reading"
     assert read() == read({}) == {}
 
 

@@ -225,5 +225,5 @@ def test_the_step_is_named() -> None:
 
 def test_taken_samples_of_a_round_share_its_time() -> None:
     with job({CHAT: STREAM, "/v1/models": MODELS}, suite=suite(2)) as (made, _):
-        timed_samples: list[Any] = [timed for timed in played(made) if isinstance(timed, TimedSample)]
-    assert len({timed.seconds for timed in timed_samples}) == 1
+        timed: list[Any] = [timed for timed in played(made) if isinstance(timed, TimedSample)]
+    assert len({timed.seconds for timed in timed}) == 1

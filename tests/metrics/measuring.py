@@ -6,7 +6,8 @@ from app.core.samples import Sample
 from app.metrics import MetricResult, compute_metrics, flags_of
 
 
-def measured(taken: list[Sample]) -> dict[tuple[str, str], MetricResult]:
+def measured(samples: list[Sample]) -> dict[tuple[str, str], MetricResult]:
     return {
-        (each.metric, each.source): each for each in compute_metrics([replace(s, flags=flags_of(s)) for s in taken])
+        (result.metric, result.source): result
+        for result in compute_metrics([replace(s, flags=flags_of(s)) for s in samples])
     }

@@ -82,8 +82,8 @@ def by_time(made: Made, rng: random.Random) -> list[Piece]:
 
 
 def held_at_first(made: Made, rng: random.Random) -> list[Piece]:
-    held = rng.randint(2, len(made.sizes) // 2)
-    return [made.piece(0, held), *(made.piece(i, i + 1) for i in range(held, len(made.sizes)))]
+    n_held = rng.randint(2, len(made.sizes) // 2)
+    return [made.piece(0, n_held), *(made.piece(i, i + 1) for i in range(n_held, len(made.sizes)))]
 
 
 def read_late(made: Made, rng: random.Random) -> list[Piece]:

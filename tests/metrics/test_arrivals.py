@@ -93,8 +93,8 @@ def test_an_answer_in_one_piece_after_its_reasoning_has_no_first_token_of_its_ow
     answer = sample(trace([*reasoning, Event(2000, Kind.ANSWER, 400)], output_tokens=120), point=Workload(512, 120))
     assert read("ttft_ms", answer) == 300
     assert read("ttfa_ms", answer) == "one_piece"
-    one = sample(trace([*reasoning, Event(1100, Kind.ANSWER, 2)], output_tokens=41), point=Workload(512, 41))
-    assert read("ttfa_ms", one) == 1100
+    in_one_piece = sample(trace([*reasoning, Event(1100, Kind.ANSWER, 2)], output_tokens=41), point=Workload(512, 41))
+    assert read("ttfa_ms", in_one_piece) == 1100
 
 
 def test_what_a_late_read_found_is_one_first_event() -> None:

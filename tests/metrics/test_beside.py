@@ -12,7 +12,7 @@ from tests.traces import figures, sample, stream, trace
 TAKEN = [sample(trace(stream(800, 25)), is_warmup=True), sample(trace(stream(1000, 75)), ordinal=1)]
 
 
-def counted(name: str, value: float, statistic: str = "mean", **bounds: float) -> ServerMetric:
+def server_metric(name: str, value: float, statistic: str = "mean", **bounds: float) -> ServerMetric:
     return ServerMetric(name, statistic, "ms", value, "how", **bounds)  # type: ignore[arg-type]  # a statistic
 
 
@@ -50,13 +50,13 @@ def test_prefill_beside_other_streams_is_mostly_waiting() -> None:
 
 
 def test_fresh_prompt_tokens_are_those_not_found_in_the_cache() -> None:
-    taken = [sample(), sample(trace(cached_tokens=500))]
-    assert client_figure("fresh_prompt_tokens", "total", taken) == 512 + 12
+    samples = [sample(), sample(trace(cached_tokens=500))]
+    assert client_figure("fresh_prompt_tokens", "total", samples) == 512 + 12
     assert client_figure("fresh_prompt_tokens", "total", [sample(trace(cached_tokens=None))]) is None
 
 
 def test_a_small_difference_has_no_cause_and_a_large_one_has() -> None:
-    near, far = compare_with_client([counted("ttft_ms", 880), counted("ttft_ms", 700)], TAKEN)
+    near, far = compare_with_client([server_metric("ttft_ms", 880), server_metric("ttft_ms", 700)], TAKEN)
     assert near.difference == pytest.approx(900 / 880 - 1)
     assert near.cause == ""
     assert "HTTP, the chat template" in far.cause
@@ -109,10 +109,12 @@ def test_what_older_runs_kept_of_answers_is_of_those_that_state_it() -> None:
 
 def test_what_some_answers_state_stands_beside_the_same_answers() -> None:
     """Two of three state a decode of 40 tok/s; the third, which does not, was four times slower."""
-    taken = [sample(trace(stream(800, 25), server=figures()), ordinal=n) for n in range(2)]
-    taken.append(sample(trace(stream(800, 100)), ordinal=2))
+    samples = [sample(trace(stream(800, 25), server=figures()), ordinal=n) for n in range(2)]
+    samples.append(sample(trace(stream(800, 100)), ordinal=2))
     (decode,) = [
-        pair for pair in compare_with_client(stated(taken), taken) if pair.server_metric.name == "decode_tokens_per_s"
+        pair
+        for pair in compare_with_client(stated(samples), samples)
+        if pair.server_metric.name == "decode_tokens_per_s"
     ]
     assert decode.server_metric.provenance == "stated with 2 of 3 answers"
     assert decode.client == pytest.approx(40)
@@ -120,22 +122,22 @@ def test_what_some_answers_state_stands_beside_the_same_answers() -> None:
 
 
 def test_a_failed_request_may_be_in_the_servers_figure_and_not_in_ours() -> None:
-    taken = [*TAKEN, sample(trace(status=Status.FAILED), ordinal=2)]
-    figure = counted("ttft_ms", 300)
-    (unknown,) = compare_with_client([figure], taken)
+    samples = [*TAKEN, sample(trace(status=Status.FAILED), ordinal=2)]
+    figure = server_metric("ttft_ms", 300)
+    (unknown,) = compare_with_client([figure], samples)
     assert (unknown.client, unknown.difference) == (900, None)
-    (_, fewer) = compare_with_client([counted("requests", 3, "total"), figure], taken)
+    (_, fewer) = compare_with_client([server_metric("requests", 3, "total"), figure], samples)
     assert fewer.difference is None
-    (_, same) = compare_with_client([counted("requests", 2, "total"), figure], taken)
+    (_, same) = compare_with_client([server_metric("requests", 2, "total"), figure], samples)
     assert same.difference == pytest.approx(2)
 
 
 def test_a_warning_holds_client_and_server_of_the_same_samples_against_each_other() -> None:
     """Both agree wherever the server tells; where it does not, the answers were slower."""
-    told = [sample(trace(stream(800, 25), server=figures()), ordinal=n) for n in range(2)]
+    stating = [sample(trace(stream(800, 25), server=figures()), ordinal=n) for n in range(2)]
     silent = [sample(trace(stream(800, 50)), ordinal=n) for n in range(2, 5)]
-    taken = [*told, *silent]
-    assert disagreement(compute_metrics(taken), taken) is None
+    samples = [*stating, *silent]
+    assert disagreement(compute_metrics(samples), samples) is None
     slower = [sample(trace(stream(800, 25), server=figures(decode_ms=500.0)), ordinal=n) for n in range(2)]
     warning = disagreement(compute_metrics([*slower, *silent]), [*slower, *silent])
     assert warning is not None
@@ -147,12 +149,12 @@ def test_a_warning_holds_client_and_server_of_the_same_samples_against_each_othe
 
 def test_the_cause_of_a_slower_clock_is_read_off_the_flags() -> None:
     bundled = [sample(trace(stream(800, 25)), flags=("multi_token_chunks",))]
-    (found,) = compare_with_client([counted("itl_ms", 15)], bundled)
-    assert "several tokens each" in found.cause
-    (found,) = compare_with_client(
-        [counted("decode_tokens_per_s", 44)], [sample(trace(stream(800, 25)))]
+    (comparison,) = compare_with_client([server_metric("itl_ms", 15)], bundled)
+    assert "several tokens each" in comparison.cause
+    (comparison,) = compare_with_client(
+        [server_metric("decode_tokens_per_s", 44)], [sample(trace(stream(800, 25)))]
     )  # 11 / 0.25 s
-    assert "one interval less" in found.cause
+    assert "n - 1 intervals" in comparison.cause
 
 
 @pytest.mark.parametrize(
@@ -160,15 +162,15 @@ def test_the_cause_of_a_slower_clock_is_read_off_the_flags() -> None:
     [
         (("buffered",), -0.3, "holds tokens back"),
         (("token_count_estimated",), -0.3, "may hold several"),
-        (("hidden_tokens",), 0.3, "never showed"),
+        (("hidden_tokens",), 0.3, "never appeared"),
         (("multi_token_chunks",), 0.3, "several tokens each"),
         (("client_scheduling_delay",), -0.3, "own reader was late"),
         (("client_scheduling_delay", "multi_token_chunks"), -0.3, "several tokens each"),
         (("early_stop",), -0.3, "slow network"),  # a flag that explains nothing
         ((), -0.3, "slow network"),
         ((), 0.3, "held the first ones back"),
-        ((), -0.1, "one interval less"),  # 11 tokens: an error of a tenth
-        ((), 0.1, "hold its first token too"),
+        ((), -0.1, "n - 1 intervals"),  # 11 tokens: an error of a tenth
+        ((), 0.1, "include its first token"),
     ],
 )
 def test_each_cause_of_a_decode_that_differs(flags: tuple[str, ...], difference: float, cause: str) -> None:
@@ -184,15 +186,17 @@ def test_what_few_samples_have_explains_nothing() -> None:
 
 
 def test_a_time_that_is_longer_is_a_speed_that_is_lower() -> None:
-    (longer,) = compare_with_client([counted("tpot_ms", 30)], TAKEN)  # 50 ms here
-    (shorter,) = compare_with_client([counted("tpot_ms", 70)], TAKEN)
+    (longer,) = compare_with_client([server_metric("tpot_ms", 30)], TAKEN)  # 50 ms here
+    (shorter,) = compare_with_client([server_metric("tpot_ms", 70)], TAKEN)
     assert "slow network" in longer.cause
     assert "held the first ones back" in shorter.cause
 
 
 def test_strangers_requests_explain_everything() -> None:
-    found = compare_with_client([counted("requests", 5, "total"), counted("ttft_ms", 300)], TAKEN)
-    assert [each.cause for each in found] == ["The server's figure holds requests of others too."] * 2
+    comparisons = compare_with_client([server_metric("requests", 5, "total"), server_metric("ttft_ms", 300)], TAKEN)
+    assert [comparison.cause for comparison in comparisons] == [
+        "The server's value includes requests of other clients."
+    ] * 2
 
 
 def of(**changes: object) -> Sample:
@@ -200,25 +204,25 @@ def of(**changes: object) -> Sample:
 
 
 def test_what_was_stated_with_each_answer() -> None:
-    taken = [
-        of(load_ms=10.0, draft_tokens=40, draft_accepted_tokens=10, expert_hit_share=0.9),
+    samples = [
+        of(load_ms=1000.0, draft_tokens=40, draft_accepted_tokens=10, expert_hit_share=0.9),
         of(prompt_ms=210.0, decode_ms=750.0, draft_tokens=10, draft_accepted_tokens=10, expert_hit_share=0.8),
         sample(trace(server=figures(prompt_ms=0.79)), flags=("unit_mismatch",)),
         sample(trace(status=Status.FAILED)),
     ]
-    found = {each.name: each for each in stated(taken)}
-    assert {name: each.value for name, each in found.items()} == {
+    metrics = {metric.name: metric for metric in stated(samples)}
+    assert {name: comparison.value for name, comparison in metrics.items()} == {
         "prefill_tokens_per_s": pytest.approx(1024),  # 1024 tokens in 1 s
         "decode_tokens_per_s": pytest.approx(20),
-        "load_ms": 10,
+        "load_ms": 1000,
         "draft_acceptance": 0.4,
         "expert_cache_hit_rate": pytest.approx(0.85),
     }
-    assert found["load_ms"].provenance == "stated with 2 of 3 answers"
+    assert metrics["load_ms"].provenance == "stated with 1 of 3 answers"
     assert stated([sample()]) == []
 
 
 def test_an_answer_without_a_count_hides_no_cause() -> None:
     samples = [sample(trace(output_tokens=None)), sample(ordinal=1)]
-    assert "hold its first token too" in decode_cause(0.1, samples)
+    assert "include its first token" in decode_cause(0.1, samples)
     assert "held the first ones back" in decode_cause(0.1, samples[:1])

@@ -44,7 +44,7 @@ def of_speeds(decodes: Sequence[float], ttfts_ms: Sequence[float], point: Worklo
 
 
 def flagged(samples: Sequence[Sample]) -> list[bool]:
-    return [FLAG in each.flags for each in with_drift(samples)]
+    return [FLAG in sample.flags for sample in with_drift(samples)]
 
 
 @pytest.mark.parametrize("repetitions", range(3, 11))
@@ -84,7 +84,7 @@ def test_neighbours_that_are_alike_are_found_without_any_trend() -> None:
 def test_a_card_that_becomes_slower_in_the_middle_of_a_run_is_found() -> None:
     chance = random.Random(3)
     steps = [[60 * (0.8 if place > 4 else 1) * chance.gauss(1, 0.01) for place in range(10)] for _ in range(RUNS)]
-    assert sum(drifts(each, FALSE_ALARMS / 3) for each in steps) >= 0.9 * RUNS
+    assert sum(drifts(values, FALSE_ALARMS / 3) for values in steps) >= 0.9 * RUNS
 
 
 def test_drift_of_no_consequence_is_not_flagged() -> None:
@@ -98,9 +98,14 @@ STEADY = [800, 803, 798, 801, 799]
 
 
 def test_all_usable_samples_of_the_workload_are_flagged_and_no_others() -> None:
-    other = Workload(2000, 11)
+    other_point = Workload(2000, 11)
     incomplete = replace(sample(ordinal=6), flags=("incomplete",))
-    samples = [WARM_UP, *of_speeds(DRIFTING, STEADY), incomplete, *of_speeds([60, 61, 59.5, 60.5, 60], STEADY, other)]
+    samples = [
+        WARM_UP,
+        *of_speeds(DRIFTING, STEADY),
+        incomplete,
+        *of_speeds([60, 61, 59.5, 60.5, 60], STEADY, other_point),
+    ]
     assert flagged(samples) == [False, *[True] * 5, False, *[False] * 5]
     assert flagged(of_speeds([60, 61, 59.5, 60.5, 60], [800, 840, 883, 925, 970])) == [True] * 5
     assert with_drift(with_drift(samples)) == with_drift(samples)

@@ -23,9 +23,9 @@ CLEAN = [
 ]
 
 
-@pytest.mark.parametrize("taken", CLEAN)
-def test_a_clean_sample_has_no_flag(taken: Sample) -> None:
-    assert flags_of(taken) == ()
+@pytest.mark.parametrize("flagged_sample", CLEAN)
+def test_a_clean_sample_has_no_flag(flagged_sample: Sample) -> None:
+    assert flags_of(flagged_sample) == ()
 
 
 def bursts(of: int, count: int) -> tuple[Event, ...]:
@@ -188,14 +188,20 @@ def test_every_flag_has_a_case() -> None:
     assert CASES.keys() == NEAR_MISSES.keys() == single
 
 
-@pytest.mark.parametrize(("flag", "taken"), [(flag, taken) for flag, found in NEAR_MISSES.items() for taken in found])
-def test_a_flag_does_not_fire(flag: str, taken: Sample) -> None:
-    assert flag not in flags_of(taken)
+@pytest.mark.parametrize(
+    ("flag", "flagged_sample"),
+    [(flag, flagged_sample) for flag, samples in NEAR_MISSES.items() for flagged_sample in samples],
+)
+def test_a_flag_does_not_fire(flag: str, flagged_sample: Sample) -> None:
+    assert flag not in flags_of(flagged_sample)
 
 
-@pytest.mark.parametrize(("flag", "taken"), [(flag, taken) for flag, found in CASES.items() for taken in found])
-def test_a_flag_fires(flag: str, taken: Sample) -> None:
-    assert flag in flags_of(taken)
+@pytest.mark.parametrize(
+    ("flag", "flagged_sample"),
+    [(flag, flagged_sample) for flag, samples in CASES.items() for flagged_sample in samples],
+)
+def test_a_flag_fires(flag: str, flagged_sample: Sample) -> None:
+    assert flag in flags_of(flagged_sample)
 
 
 @pytest.mark.parametrize("flag", FLAGS.values(), ids=FLAGS.keys())

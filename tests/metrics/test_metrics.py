@@ -23,10 +23,10 @@ from tests.metrics.measuring import measured
 from tests.traces import figures, sample, stream, trace
 
 
-def read(key: str, taken: Sample) -> dict[str, float | str | None]:
+def read(key: str, one_sample: Sample) -> dict[str, float | str | None]:
     return {
         reading.source: reading.null_reason if reading.value is None else reading.value
-        for reading in metrics()[key].read([taken])
+        for reading in metrics()[key].read([one_sample])
     }
 
 
@@ -38,25 +38,25 @@ def test_the_triple_comes_first_and_every_metric_explains_itself() -> None:
 
 
 def test_a_clean_stream() -> None:
-    taken = sample()
-    assert read("ttft_ms", taken) == {"client": 800}
-    assert read("ttfa_ms", taken) == {"client": 800}
-    assert read("e2e_ms", taken) == {"client": 1050}
-    assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(40)}
-    assert read("tpot_ms", taken) == {"client": pytest.approx(25)}
-    assert read("prefill_tokens_per_s", taken) == {"client": pytest.approx(640)}
-    assert read("itl_ms_p50", taken) == {"client": pytest.approx(25)}
-    assert read("output_tokens_per_s", taken) == {"client": pytest.approx(11 / 1.05)}
+    one_sample = sample()
+    assert read("ttft_ms", one_sample) == {"client": 800}
+    assert read("ttfa_ms", one_sample) == {"client": 800}
+    assert read("e2e_ms", one_sample) == {"client": 1050}
+    assert read("decode_tokens_per_s", one_sample) == {"client": pytest.approx(40)}
+    assert read("tpot_ms", one_sample) == {"client": pytest.approx(25)}
+    assert read("prefill_tokens_per_s", one_sample) == {"client": pytest.approx(640)}
+    assert read("itl_ms_p50", one_sample) == {"client": pytest.approx(25)}
+    assert read("output_tokens_per_s", one_sample) == {"client": pytest.approx(11 / 1.05)}
 
 
 def test_both_sides_stand_side_by_side() -> None:
-    taken = sample(trace(server=figures()))
-    assert read("prefill_tokens_per_s", taken) == {
+    one_sample = sample(trace(server=figures()))
+    assert read("prefill_tokens_per_s", one_sample) == {
         "server": pytest.approx(512 / 0.79),
         "client": pytest.approx(640),
     }
-    assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(40), "server": pytest.approx(40)}
-    assert headline_metrics(taken) == {
+    assert read("decode_tokens_per_s", one_sample) == {"client": pytest.approx(40), "server": pytest.approx(40)}
+    assert headline_metrics(one_sample) == {
         "ttft_ms": 800,
         "prefill_tokens_per_s": pytest.approx(512 / 0.79),
         "decode_tokens_per_s": pytest.approx(40),
@@ -64,32 +64,32 @@ def test_both_sides_stand_side_by_side() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "speed"),
+    ("totals", "speed"),
     [
         ((3, 6, 9, 12), 9 / 0.075),  # the first event held three of the twelve
         ((9, 10, 11, 12), 3 / 0.075),  # eight came unseen before it
     ],
 )
 def test_tokens_that_the_first_event_is_known_to_hold_took_no_time_after_it(
-    told: tuple[int | None, ...], speed: float
+    totals: tuple[int | None, ...], speed: float
 ) -> None:
-    events = [Event(800 + 25 * place, Kind.ANSWER, 15, tokens) for place, tokens in enumerate(told)]
-    taken = sample(trace(events, output_tokens=12), point=Workload(512, 12))
-    assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(speed)}
-    assert read("tpot_ms", taken) == {"client": pytest.approx(1000 / speed)}
+    events = [Event(800 + 25 * place, Kind.ANSWER, 15, tokens) for place, tokens in enumerate(totals)]
+    one_sample = sample(trace(events, output_tokens=12), point=Workload(512, 12))
+    assert read("decode_tokens_per_s", one_sample) == {"client": pytest.approx(speed)}
+    assert read("tpot_ms", one_sample) == {"client": pytest.approx(1000 / speed)}
 
 
-@pytest.mark.parametrize("told", [(None,) * 4, (0, 6, 9, 12), (12, 12, 12, 12)])
+@pytest.mark.parametrize("totals", [(None,) * 4, (0, 6, 9, 12), (12, 12, 12, 12)])
 def test_without_running_totals_the_text_tells_how_many_tokens_the_first_event_held(
-    told: tuple[int | None, ...],
+    totals: tuple[int | None, ...],
 ) -> None:
     """Of 12 tokens in 4 events nobody knows within 10 %; of 192 in 16 events one does."""
-    few = [Event(800 + 25 * place, Kind.ANSWER, 15, tokens) for place, tokens in enumerate(told)]
-    taken = sample(trace(few, output_tokens=12), point=Workload(512, 12))
-    assert read("decode_tokens_per_s", taken) == {"client": "too_few_events"}
-    many = [Event(800 + 100 * place, Kind.ANSWER, 60, told[place // 4]) for place in range(16)]
-    taken = sample(trace(many, output_tokens=192), point=Workload(512, 192))
-    assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(180 / 1.5)}
+    few = [Event(800 + 25 * place, Kind.ANSWER, 15, tokens) for place, tokens in enumerate(totals)]
+    one_sample = sample(trace(few, output_tokens=12), point=Workload(512, 12))
+    assert read("decode_tokens_per_s", one_sample) == {"client": "too_few_events"}
+    many = [Event(800 + 100 * place, Kind.ANSWER, 60, totals[place // 4]) for place in range(16)]
+    one_sample = sample(trace(many, output_tokens=192), point=Workload(512, 192))
+    assert read("decode_tokens_per_s", one_sample) == {"client": pytest.approx(180 / 1.5)}
 
 
 def test_when_most_tokens_came_nobody_knows() -> None:
@@ -97,18 +97,18 @@ def test_when_most_tokens_came_nobody_knows() -> None:
     few = trace(stream(5200, 20, tokens=20, size_bytes=4), output_tokens=500)
     assert read("decode_tokens_per_s", sample(few, point=Workload(512, 500))) == {"client": "hidden_tokens"}
     behind_role = replace(few, events=(Event(200, Kind.HIDDEN), *few.events[1:]))
-    found = read("decode_tokens_per_s", sample(behind_role, point=Workload(512, 500)))
-    assert found == {"client": pytest.approx(499 / 5.38)}  # from 200 to 5,580 ms
+    values = read("decode_tokens_per_s", sample(behind_role, point=Workload(512, 500)))
+    assert values == {"client": pytest.approx(499 / 5.38)}  # from 200 to 5,580 ms
 
 
 def test_reasoning_that_a_server_keeps_to_itself_is_in_ttft_and_in_no_speed() -> None:
     """11 tokens in 250 ms were seen; 100 more were only counted."""
-    taken = sample(trace(output_tokens=111, reasoning_tokens=100), point=Workload(512, 111))
-    assert read("ttft_ms", taken) == {"client": 800}
-    assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(40)}
-    assert read("tpot_ms", taken) == {"client": pytest.approx(25)}
-    assert read("prefill_tokens_per_s", taken) == {"client": "unseen_reasoning"}
-    assert read("output_tokens_per_s", taken) == {"client": pytest.approx(111 / 1.05)}
+    one_sample = sample(trace(output_tokens=111, reasoning_tokens=100), point=Workload(512, 111))
+    assert read("ttft_ms", one_sample) == {"client": 800}
+    assert read("decode_tokens_per_s", one_sample) == {"client": pytest.approx(40)}
+    assert read("tpot_ms", one_sample) == {"client": pytest.approx(25)}
+    assert read("prefill_tokens_per_s", one_sample) == {"client": "unseen_reasoning"}
+    assert read("output_tokens_per_s", one_sample) == {"client": pytest.approx(111 / 1.05)}
 
 
 def test_reasoning_starts_ttft_but_not_the_answer() -> None:
@@ -119,16 +119,16 @@ def test_reasoning_starts_ttft_but_not_the_answer() -> None:
         Event(900, Kind.ANSWER, 5),
         Event(930, Kind.ANSWER, 5),
     ]
-    taken = sample(trace(events, output_tokens=4))
-    assert read("ttft_ms", taken) == {"client": 300}
-    assert read("ttfa_ms", taken) == {"client": 900}
+    one_sample = sample(trace(events, output_tokens=4))
+    assert read("ttft_ms", one_sample) == {"client": 300}
+    assert read("ttfa_ms", one_sample) == {"client": 900}
 
 
 def test_a_hidden_token_is_the_first_one() -> None:
     events = [Event(200, Kind.HIDDEN), Event(985, Kind.ANSWER, 5), Event(1085, Kind.HIDDEN)]
-    taken = sample(trace(events, output_tokens=10))
-    assert read("ttft_ms", taken) == {"client": 200}
-    assert read("decode_tokens_per_s", taken) == {"client": pytest.approx(9 / 0.885)}
+    one_sample = sample(trace(events, output_tokens=10))
+    assert read("ttft_ms", one_sample) == {"client": 200}
+    assert read("decode_tokens_per_s", one_sample) == {"client": pytest.approx(9 / 0.885)}
 
 
 @pytest.mark.parametrize(
@@ -168,8 +168,8 @@ def test_cached_tokens_are_not_prefilled() -> None:
 
 
 def test_the_first_token_of_a_server_is_no_interval() -> None:
-    one = sample(trace(server=figures(output_tokens=1, decode_ms=0.001)))
-    assert read("decode_tokens_per_s", one)["server"] == "one_token"
+    one_token = sample(trace(server=figures(output_tokens=1, decode_ms=0.001)))
+    assert read("decode_tokens_per_s", one_token)["server"] == "one_token"
 
 
 def test_statistics_take_only_usable_samples_and_say_what_they_left_out() -> None:
@@ -192,21 +192,21 @@ def test_one_sample_has_no_interval() -> None:
 
 
 def test_a_cached_prompt_spoils_ttft_but_not_decode() -> None:
-    found = measured([sample(trace(cached_tokens=500))])
-    assert found["ttft_ms", "client"].null_reason == "cached"
-    assert found["prefill_tokens_per_s", "client"].null_reason == "cached"
-    assert found["decode_tokens_per_s", "client"].value == pytest.approx(40)
+    results = measured([sample(trace(cached_tokens=500))])
+    assert results["ttft_ms", "client"].null_reason == "cached"
+    assert results["prefill_tokens_per_s", "client"].null_reason == "cached"
+    assert results["decode_tokens_per_s", "client"].value == pytest.approx(40)
 
 
 def test_without_any_usable_sample_the_triple_is_null_with_a_reason() -> None:
-    found = measured([sample(trace(status=Status.FAILED, events=(), output_tokens=None))])
+    results = measured([sample(trace(status=Status.FAILED, events=(), output_tokens=None))])
     for key in HEADLINE_METRICS:
-        assert found[key, "client"].value is None
-        assert found[key, "client"].null_reason == "no_usable_sample"
+        assert results[key, "client"].value is None
+        assert results[key, "client"].null_reason == "no_usable_sample"
 
 
 def test_prefill_by_slope_cancels_constant_overhead() -> None:
-    taken = [
+    samples = [
         sample(
             trace(stream(first_ms=100 + tokens / 2), prompt_tokens=tokens),
             point=Workload(tokens, 11),
@@ -214,19 +214,19 @@ def test_prefill_by_slope_cancels_constant_overhead() -> None:
         )
         for ordinal, tokens in enumerate([200] * 3 + [2000] * 3 + [8000] * 3)
     ]
-    slopes = [each for each in compute_metrics(taken) if each.source == "slope"]
-    assert [each.point.prompt_tokens for each in slopes] == [2000, 8000]
-    assert all(each.value == pytest.approx(2000) for each in slopes)
+    slopes = [result for result in compute_metrics(samples) if result.source == "slope"]
+    assert [result.point.prompt_tokens for result in slopes] == [2000, 8000]
+    assert all(result.value == pytest.approx(2000) for result in slopes)
 
 
 def slopes(*lengths: tuple[int, Sequence[float]]) -> list[MetricResult]:
     """Of prompts of so many tokens with these TTFTs."""
-    taken = [
+    samples = [
         sample(trace(stream(first_ms=ttft_ms), prompt_tokens=tokens), point=Workload(tokens, 11))
         for tokens, ttfts in lengths
         for ttft_ms in ttfts
     ]
-    return [each for each in compute_metrics(taken) if each.source == "slope"]
+    return [result for result in compute_metrics(samples) if result.source == "slope"]
 
 
 def test_the_interval_of_a_slope_is_the_one_of_the_difference_of_the_ttfts() -> None:
@@ -271,13 +271,13 @@ def test_a_slope_is_of_usable_samples_of_single_streams_in_order_of_length() -> 
 
     def with_long(**changes: Any) -> list[MetricResult]:
         point = changes.pop("point", Workload(2000, 11))
-        taken = [
+        samples = [
             sample(trace(stream(first_ms=ttft_ms), prompt_tokens=tokens), point=Workload(tokens, 11))
             for tokens, ttfts in (short, long)
             for ttft_ms in ttfts
         ]
         odd = sample(trace(stream(first_ms=9000), prompt_tokens=2000), point=point, **changes)
-        return [each for each in compute_metrics([*taken, odd, odd, odd, odd]) if each.source == "slope"]
+        return [result for result in compute_metrics([*samples, odd, odd, odd, odd]) if result.source == "slope"]
 
     clean = slopes(short, long)
     assert with_long(flags=("incomplete",)) == clean
@@ -310,37 +310,37 @@ def test_a_slope_needs_as_many_tokens_as_a_prefill(more: int, count: int) -> Non
 
 
 def test_one_length_has_no_slope() -> None:
-    assert not [each for each in compute_metrics([sample(), sample(ordinal=1)]) if each.source == "slope"]
+    assert not [result for result in compute_metrics([sample(), sample(ordinal=1)]) if result.source == "slope"]
 
 
 def test_exactly_one_source_is_shown() -> None:
-    found = compute_metrics([sample(trace(server=figures()))])
+    results = compute_metrics([sample(trace(server=figures()))])
     for key in HEADLINE_METRICS:
-        assert [each.source for each in found if each.metric == key and each.is_shown] == [
+        assert [result.source for result in results if result.metric == key and result.is_shown] == [
             "server" if key == "prefill_tokens_per_s" else "client"
         ]
 
 
 def test_a_null_source_is_not_shown_where_another_has_a_value() -> None:
-    found = compute_metrics([sample(trace(stream(gap_ms=0), server=figures()))])
-    shown = next(each for each in found if each.metric == "decode_tokens_per_s" and each.is_shown)
+    results = compute_metrics([sample(trace(stream(gap_ms=0), server=figures()))])
+    shown = next(result for result in results if result.metric == "decode_tokens_per_s" and result.is_shown)
     assert shown.source == "server"
     assert shown.value == pytest.approx(40)
 
 
 @pytest.mark.parametrize("duration", [1e-320, 1e-308, 1e308])
 def test_a_reading_that_is_no_number_is_null(duration: float) -> None:
-    taken = sample(trace(server=figures(prompt_ms=duration, decode_ms=duration)))
+    one_sample = sample(trace(server=figures(prompt_ms=duration, decode_ms=duration)))
     for key in ("prefill_tokens_per_s", "decode_tokens_per_s", "tpot_ms"):
-        for reading in metrics()[key].read([taken]):
+        for reading in metrics()[key].read([one_sample]):
             assert reading.value is None or 0 <= reading.value < float("inf")
             assert reading.value is not None or reading.null_reason in NULL_REASONS
 
 
 def test_fresh_tokens_fall_back_where_the_server_states_none() -> None:
     for stated in (0, None):
-        found = read("prefill_tokens_per_s", sample(trace(server=figures(prompt_tokens=stated))))
-        assert found == {"client": pytest.approx(640)}
+        values = read("prefill_tokens_per_s", sample(trace(server=figures(prompt_tokens=stated))))
+        assert values == {"client": pytest.approx(640)}
 
 
 def test_each_source_counts_the_samples_that_it_has_no_value_of() -> None:
@@ -350,8 +350,8 @@ def test_each_source_counts_the_samples_that_it_has_no_value_of() -> None:
         sample(trace(stream(gap_ms=0)), ordinal=3),
     ]
     broken = sample(trace(status=Status.INCOMPLETE), ordinal=4)
-    found = measured([*clear, *buffered, broken])
-    client, server = (found["decode_tokens_per_s", source] for source in ("client", "server"))
+    results = measured([*clear, *buffered, broken])
+    client, server = (results["decode_tokens_per_s", source] for source in ("client", "server"))
     assert (client.samples, client.left_out) == (2, {"incomplete": 1, "buffered": 2})
     assert (server.samples, server.left_out) == (3, {"incomplete": 1, "not_stated": 1})
     assert set(server.left_out) - {"incomplete"} <= NULL_REASONS.keys()
@@ -361,14 +361,14 @@ def test_each_source_counts_the_samples_that_it_has_no_value_of() -> None:
 def test_a_slope_takes_no_ttft_that_a_flag_has_spoiled(spoiler: dict[str, Any]) -> None:
     spoiled = sample(trace(stream(first_ms=5000), prompt_tokens=200, **spoiler), point=Workload(200, 11))
     long = sample(trace(prompt_tokens=2000), point=Workload(2000, 11), ordinal=1)
-    found = compute_metrics([replace(s, flags=flags_of(s)) for s in (spoiled, long)])
-    assert not [each for each in found if each.source == "slope"]
+    results = compute_metrics([replace(s, flags=flags_of(s)) for s in (spoiled, long)])
+    assert not [result for result in results if result.source == "slope"]
 
 
 def test_hidden_tokens_alone_give_no_time() -> None:
-    found = measured([sample(trace((Event(900, Kind.FINISH),), output_tokens=128))])
-    assert found["ttft_ms", "client"].null_reason == "no_token"
-    assert found["decode_tokens_per_s", "client"].null_reason == "no_token"
+    results = measured([sample(trace((Event(900, Kind.FINISH),), output_tokens=128))])
+    assert results["ttft_ms", "client"].null_reason == "no_token"
+    assert results["decode_tokens_per_s", "client"].null_reason == "no_token"
 
 
 events = st.lists(
@@ -380,7 +380,7 @@ events = st.lists(
         tokens=st.none() | st.integers(0, 1000),
     ),
     max_size=30,
-).map(lambda found: sorted(found, key=lambda event: event.at_ms))
+).map(lambda drawn: sorted(drawn, key=lambda event: event.at_ms))
 
 
 @given(
@@ -411,7 +411,7 @@ def test_no_stream_gives_a_zero_an_infinity_or_an_exception(
     count_source: CountSource | None,
     server: object,
 ) -> None:
-    taken = sample(
+    one_sample = sample(
         trace(
             made,
             prompt_tokens=prompt,
@@ -423,10 +423,10 @@ def test_no_stream_gives_a_zero_an_infinity_or_an_exception(
         ),
         cache_defeat=defeat,
     )
-    for each in compute_metrics([replace(taken, flags=flags_of(taken))] * 3):
-        if each.value is None:
-            assert each.null_reason in NULL_REASONS
+    for result in compute_metrics([replace(one_sample, flags=flags_of(one_sample))] * 3):
+        if result.value is None:
+            assert result.null_reason in NULL_REASONS
         else:
-            assert each.value == each.value
-            assert abs(each.value) != float("inf")
-            assert each.value > 0 or each.metric.startswith(("itl", "ttf", "e2e", "draft", "load"))
+            assert result.value == result.value
+            assert abs(result.value) != float("inf")
+            assert result.value > 0 or result.metric.startswith(("itl", "ttf", "e2e", "draft", "load"))

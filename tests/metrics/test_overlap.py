@@ -91,15 +91,15 @@ def test_when_each_stream_was_sent_counts() -> None:
 
 
 def test_rounds_do_not_overlap_each_other() -> None:
-    taken = [*played((640.0, 640.0), (1640.0, 640.0)), *played((640.0, 640.0), (1640.0, 640.0), number=1)]
-    assert prefill(taken).samples == 4
+    samples = [*played((640.0, 640.0), (1640.0, 640.0)), *played((640.0, 640.0), (1640.0, 640.0), number=1)]
+    assert prefill(samples).samples == 4
 
 
 def test_where_a_stream_of_the_round_is_missing_nothing_is_known() -> None:
-    one = played((640.0, 640.0), of=4)
-    assert with_prefill_overlaps(one)[0].prefill_overlaps is None
-    assert prefill(one).null_reason == "overlapping_prefill"
-    assert headline_metrics(one[0])["prefill_tokens_per_s"] is None
+    lone = played((640.0, 640.0), of=4)
+    assert with_prefill_overlaps(lone)[0].prefill_overlaps is None
+    assert prefill(lone).null_reason == "overlapping_prefill"
+    assert headline_metrics(lone[0])["prefill_tokens_per_s"] is None
 
 
 def test_a_stream_that_failed_may_have_been_in_the_batch() -> None:
@@ -123,10 +123,10 @@ def test_a_lone_stream_is_left_as_it_is() -> None:
 
 
 def test_the_sum_of_what_was_stated_leaves_shared_prompts_out() -> None:
-    assert {each.name for each in stated(played(*[(1430.0, 1430.0)] * 4))} == {"decode_tokens_per_s"}
-    found = {each.name: each for each in stated(played((1280.0, 1280.0), (1280.0, 1280.0), (2640.0, 640.0)))}
-    assert found["prefill_tokens_per_s"].value == pytest.approx(800)
-    assert found["prefill_tokens_per_s"].provenance == "stated with 1 of 3 answers"
+    assert {metric.name for metric in stated(played(*[(1430.0, 1430.0)] * 4))} == {"decode_tokens_per_s"}
+    metrics = {metric.name: metric for metric in stated(played((1280.0, 1280.0), (1280.0, 1280.0), (2640.0, 640.0)))}
+    assert metrics["prefill_tokens_per_s"].value == pytest.approx(800)
+    assert metrics["prefill_tokens_per_s"].provenance == "stated with 1 of 3 answers"
 
 
 @pytest.mark.parametrize("origin", ["counters", "answers"])

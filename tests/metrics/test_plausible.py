@@ -22,13 +22,13 @@ IMPOSSIBLE = {
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
 def test_impossible_durations_of_the_server_leave_the_clients_numbers(name: str) -> None:
-    taken = [sample(trace(server=IMPOSSIBLE[name]), ordinal=ordinal) for ordinal in range(3)]
-    found = measured(taken)
+    samples = [sample(trace(server=IMPOSSIBLE[name]), ordinal=ordinal) for ordinal in range(3)]
+    results = measured(samples)
     for key in ("prefill_tokens_per_s", "decode_tokens_per_s"):
-        assert found[key, "server"].value is None
-        assert found[key, "server"].null_reason in ("unit_mismatch", "implausible")
-        assert found[key, "client"].is_shown
-    flagged = replace(taken[0], flags=flags_of(taken[0]))
+        assert results[key, "server"].value is None
+        assert results[key, "server"].null_reason in ("unit_mismatch", "implausible")
+        assert results[key, "client"].is_shown
+    flagged = replace(samples[0], flags=flags_of(samples[0]))
     assert headline_metrics(flagged)["prefill_tokens_per_s"] == pytest.approx(640)
 
 
@@ -95,13 +95,13 @@ SOUND = [
 
 def test_who_waited_for_nobody_waited_for_its_prompt() -> None:
     assert {"implausible", "unit_mismatch"} & set(flags_of(sample(WAITED)))
-    told = replace(WAITED, server=figures(prompt_ms=60.0, queue_ms=3.0))
-    assert {"implausible", "unit_mismatch"} & set(flags_of(sample(told, point=Workload(512, 11, 8))))
+    stating = replace(WAITED, server=figures(prompt_ms=60.0, queue_ms=3.0))
+    assert {"implausible", "unit_mismatch"} & set(flags_of(sample(stating, point=Workload(512, 11, 8))))
 
 
-@pytest.mark.parametrize("taken", SOUND)
-def test_honest_figures_are_plausible(taken: Sample) -> None:
-    assert not {"implausible", "unit_mismatch"} & set(flags_of(taken))
+@pytest.mark.parametrize("honest", SOUND)
+def test_honest_figures_are_plausible(honest: Sample) -> None:
+    assert not {"implausible", "unit_mismatch"} & set(flags_of(honest))
 
 
 @pytest.mark.parametrize(

@@ -18,20 +18,20 @@ from tests.traces import sample, stream, trace
 SLO = Slo(ttft_ms=1000, tpot_ms=30)
 
 
-def found(samples: Sequence[Sample], key: str) -> MetricResult | None:
-    return next((each for each in compute_metrics(samples) if each.metric == key), None)
+def result_of(samples: Sequence[Sample], key: str) -> MetricResult | None:
+    return next((result for result in compute_metrics(samples) if result.metric == key), None)
 
 
 def value(samples: Sequence[Sample], key: str) -> float | None:
-    measured = found(samples, key)
+    measured = result_of(samples, key)
     assert measured is not None
     return measured.value
 
 
 def test_throughput_is_all_tokens_over_the_wall_time_of_the_round() -> None:
-    taken = [*one_round(4, 0), *one_round(4, 1, later_ms=50)]
+    samples = [*one_round(4, 0), *one_round(4, 1, later_ms=50)]
     # the first round lasts 800 + 10 x 25 ms, the second 150 ms longer
-    measured = found(taken, "output_tokens_per_s")
+    measured = result_of(samples, "output_tokens_per_s")
     assert measured is not None
     assert measured.samples == 2
     assert measured.minimum == pytest.approx(44 / 1.2)
@@ -39,8 +39,8 @@ def test_throughput_is_all_tokens_over_the_wall_time_of_the_round() -> None:
 
 
 def test_of_a_lone_stream_it_is_tokens_over_end_to_end() -> None:
-    taken = [sample(ordinal=n) for n in range(3)]  # all of round 0, as samples are that know no rounds
-    measured = found(taken, "output_tokens_per_s")
+    samples = [sample(ordinal=n) for n in range(3)]  # all of round 0, as samples are that know no rounds
+    measured = result_of(samples, "output_tokens_per_s")
     assert measured is not None
     assert measured.samples == 3
     assert measured.value == pytest.approx(11 / 1.05)
@@ -49,9 +49,9 @@ def test_of_a_lone_stream_it_is_tokens_over_end_to_end() -> None:
 def test_a_round_with_an_unusable_stream_is_left_out_whole() -> None:
     first, second = one_round(2, 0), one_round(2, 1)
     for flag in ("concurrent", "interrupted"):
-        taken = [first[0], replace(first[1], flags=(flag, "incomplete")), *second]
+        samples = [first[0], replace(first[1], flags=(flag, "incomplete")), *second]
         for key in ("output_tokens_per_s", "goodput_requests_per_s"):
-            measured = found(taken, key)
+            measured = result_of(samples, key)
             assert measured is not None
             assert (measured.samples, measured.left_out) == (1, {flag: 1})
 
@@ -64,7 +64,7 @@ def in_two_events(stream: Sample, first_ms: float) -> Sample:
 @pytest.mark.parametrize(("first_ms", "reason"), [(300, "too_few_events"), (900, None)])
 def test_a_request_above_one_limit_is_not_good_whatever_is_unknown(first_ms: float, reason: str | None) -> None:
     streams = one_round(2, 0)
-    measured = found([streams[0], in_two_events(streams[1], first_ms)], "goodput_requests_per_s")
+    measured = result_of([streams[0], in_two_events(streams[1], first_ms)], "goodput_requests_per_s")
     assert measured is not None
     assert measured.null_reason == reason
     assert (measured.value is None) is (reason is not None)
@@ -92,9 +92,9 @@ def test_a_failed_request_has_no_tokens_but_its_time_counts(
     end_ms: float | None, status: Status, tokens: int, wall_ms: float
 ) -> None:
     first, second = one_round(2)
-    taken = [first, failed(second, end_ms, status, tokens)]
-    assert value(taken, "output_tokens_per_s") == pytest.approx(11 / wall_ms * 1000)
-    (served,) = serving(taken, SLO)
+    samples = [first, failed(second, end_ms, status, tokens)]
+    assert value(samples, "output_tokens_per_s") == pytest.approx(11 / wall_ms * 1000)
+    (served,) = serving(samples, SLO)
     assert served.throughput_tokens_per_s == pytest.approx(11 / wall_ms * 1000)
     assert served.goodput_requests_per_s == pytest.approx(1 / wall_ms * 1000)
     assert (served.requests, served.good_share) == (1, 0.5)
@@ -107,20 +107,20 @@ def test_a_failed_request_later_in_the_round_counts_from_the_rounds_begin() -> N
 
 
 def test_a_round_in_which_every_request_failed_achieved_nothing() -> None:
-    taken = [failed(each, 2000) for each in one_round(2)]
-    assert value(taken, "output_tokens_per_s") == 0
-    assert value(taken, "goodput_requests_per_s") == 0
-    (served,) = serving(taken, SLO)
+    samples = [failed(sample, 2000) for sample in one_round(2)]
+    assert value(samples, "output_tokens_per_s") == 0
+    assert value(samples, "goodput_requests_per_s") == 0
+    (served,) = serving(samples, SLO)
     assert served == Served(2, 0, 0, None, None, None, None, 0, 0)
     # a larger number of streams that did well was lucky
-    assert largest_within(serving([*one_round(1), *taken, *one_round(4)], SLO)) == 1
+    assert largest_within(serving([*one_round(1), *samples, *one_round(4)], SLO)) == 1
 
 
 def test_the_failed_round_counts_among_the_others() -> None:
     """Medians of 22 / 1.05 s, 11 / 1.05 s and 11 / 4 s: without the failed ones it would be 22 / 1.05 s."""
     good, bad, worse = (one_round(2, n) for n in range(3))
-    taken = [*good, bad[0], failed(bad[1], 30), worse[0], failed(worse[1], 4000)]
-    measured = found(taken, "output_tokens_per_s")
+    samples = [*good, bad[0], failed(bad[1], 30), worse[0], failed(worse[1], 4000)]
+    measured = result_of(samples, "output_tokens_per_s")
     assert measured is not None
     assert measured.value == pytest.approx(11 / 1.05)
     assert measured.samples == 3
@@ -130,15 +130,15 @@ def test_the_failed_round_counts_among_the_others() -> None:
 
 
 def test_an_incomplete_answer_of_a_lone_stream_is_never_a_zero() -> None:
-    taken = [sample(), failed(sample(ordinal=1), 3000, Status.INCOMPLETE, 4)]
-    measured = found(taken, "output_tokens_per_s")
+    samples = [sample(), failed(sample(ordinal=1), 3000, Status.INCOMPLETE, 4)]
+    measured = result_of(samples, "output_tokens_per_s")
     assert measured is not None
     assert measured.value == pytest.approx(11 / 1.05)
     assert (measured.samples, measured.left_out) == (1, {"incomplete": 1})
 
 
 def test_several_points_of_as_many_streams_are_rounds_of_their_own() -> None:
-    long = [replace(each, point=Workload(4096, 11, 2)) for each in one_round(2, first_ms=1800)]
+    long = [replace(sample, point=Workload(4096, 11, 2)) for sample in one_round(2, first_ms=1800)]
     (served,) = serving([*one_round(2), *long], SLO)
     assert served.throughput_tokens_per_s == pytest.approx((22 / 1.05 + 22 / 2.05) / 2)
     assert served.requests == 4
@@ -146,15 +146,15 @@ def test_several_points_of_as_many_streams_are_rounds_of_their_own() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(1, 1e5)), min_size=2, max_size=8))
 def test_a_failed_request_never_raises_a_rounds_figures(streams: list[tuple[bool, float]]) -> None:
-    whole = [replace(each, trace=replace(each.trace, end_ms=1050.0)) for each in one_round(len(streams))]
-    taken = [failed(each, end) if fails else each for each, (fails, end) in zip(whole, streams, strict=True)]
+    whole = [replace(sample, trace=replace(sample.trace, end_ms=1050.0)) for sample in one_round(len(streams))]
+    samples = [failed(sample, end) if fails else sample for sample, (fails, end) in zip(whole, streams, strict=True)]
     for key in ("output_tokens_per_s", "goodput_requests_per_s"):
-        assert 0 <= (value(taken, key) or 0) <= (value(whole, key) or 0) or not value(whole, key)
+        assert 0 <= (value(samples, key) or 0) <= (value(whole, key) or 0) or not value(whole, key)
 
 
 def test_client_prefill_of_concurrent_streams_is_unknown_with_its_reason() -> None:
-    measured = [each for each in compute_metrics(one_round(2)) if each.metric == "prefill_tokens_per_s"]
-    assert [(each.source, each.value, each.null_reason) for each in measured] == [
+    measured = [result for result in compute_metrics(one_round(2)) if result.metric == "prefill_tokens_per_s"]
+    assert [(result.source, result.value, result.null_reason) for result in measured] == [
         ("client", None, "concurrent_streams")
     ]
 
@@ -162,38 +162,38 @@ def test_client_prefill_of_concurrent_streams_is_unknown_with_its_reason() -> No
 def test_goodput_counts_requests_within_the_usual_limits() -> None:
     assert value(one_round(2, first_ms=400), "goodput_requests_per_s") == pytest.approx(2 / 0.65)
     assert value(one_round(2, first_ms=600), "goodput_requests_per_s") == 0  # none was good: that is known
-    assert found([sample()], "goodput_requests_per_s") is None
+    assert result_of([sample()], "goodput_requests_per_s") is None
 
 
 def test_serving_needs_several_streams() -> None:
     assert serving([sample()], SLO) == []
     assert serving([], SLO) == []
-    assert serving([replace(each, is_warmup=True) for each in one_round(2)], SLO) == []
+    assert serving([replace(sample, is_warmup=True) for sample in one_round(2)], SLO) == []
 
 
 def test_serving_by_the_number_of_streams() -> None:
     slow = one_round(4, 0, first_ms=1200)
-    taken = [*one_round(1), *one_round(2), *slow[:2], *one_round(4, 0, first_ms=900)[2:]]
-    one, two, four = serving(taken, SLO)
-    assert (one.streams, two.streams, four.streams) == (1, 2, 4)
-    assert (one.good_share, two.good_share, four.good_share) == (1, 1, 0.5)
-    assert (four.ttft_p50_ms, four.requests) == (1050, 4)
-    assert four.ttft_p99_ms == pytest.approx(1200)
-    assert two.goodput_requests_per_s == pytest.approx(2 / 1.05)
-    assert largest_within([one, two, four]) == 2
-    assert largest_within([four]) is None
+    samples = [*one_round(1), *one_round(2), *slow[:2], *one_round(4, 0, first_ms=900)[2:]]
+    single, double, fourfold = serving(samples, SLO)
+    assert (single.streams, double.streams, fourfold.streams) == (1, 2, 4)
+    assert (single.good_share, double.good_share, fourfold.good_share) == (1, 1, 0.5)
+    assert (fourfold.ttft_p50_ms, fourfold.requests) == (1050, 4)
+    assert fourfold.ttft_p99_ms == pytest.approx(1200)
+    assert double.goodput_requests_per_s == pytest.approx(2 / 1.05)
+    assert largest_within([single, double, fourfold]) == 2
+    assert largest_within([fourfold]) is None
     # a number above one that failed was lucky
-    assert largest_within([one, four, replace(two, streams=8)]) == 1
-    assert largest_within([four, replace(two, streams=8)]) is None
+    assert largest_within([single, fourfold, replace(double, streams=8)]) == 1
+    assert largest_within([fourfold, replace(double, streams=8)]) is None
 
 
 def test_a_request_without_a_whole_answer_is_within_no_limits() -> None:
-    broken = [replace(each, trace=replace(each.trace, status=Status.INCOMPLETE)) for each in one_round(2, 1)]
+    broken = [replace(sample, trace=replace(sample.trace, status=Status.INCOMPLETE)) for sample in one_round(2, 1)]
     (served,) = serving([*one_round(2), broken[0], one_round(2, 1)[1]], SLO)
     assert (served.requests, served.good_share) == (3, 0.75)
     assert largest_within([served]) is None
-    warmups = [replace(each, is_warmup=True) for each in broken]
-    assert [each.good_share for each in serving([*one_round(2), *warmups], SLO)] == [1]
+    warmups = [replace(sample, is_warmup=True) for sample in broken]
+    assert [served.good_share for served in serving([*one_round(2), *warmups], SLO)] == [1]
 
 
 @given(
@@ -205,10 +205,10 @@ def test_goodput_never_exceeds_all_requests_and_grows_with_the_limits(
     answers: list[tuple[float, float]], ttft_ms: float, tpot_ms: float
 ) -> None:
     point = Workload(512, 11, len(answers))
-    taken = [
+    samples = [
         sample(trace(stream(first, gap)), point=point, stream=n, ordinal=n) for n, (first, gap) in enumerate(answers)
     ]
-    (strict,), (lax,) = serving(taken, Slo(ttft_ms, tpot_ms)), serving(taken, Slo(2e5, 1000))
+    (strict,), (lax,) = serving(samples, Slo(ttft_ms, tpot_ms)), serving(samples, Slo(2e5, 1000))
     assert lax.good_share == 1
     assert strict.good_share is not None
     assert 0 <= strict.good_share <= 1
@@ -216,7 +216,7 @@ def test_goodput_never_exceeds_all_requests_and_grows_with_the_limits(
 
 
 def test_nothing_usable_is_no_zero() -> None:
-    broken = [replace(each, trace=replace(each.trace, events=())) for each in one_round(2)]
+    broken = [replace(sample, trace=replace(sample.trace, events=())) for sample in one_round(2)]
     (served,) = serving(broken, SLO)
     assert served == Served(2, 2, None, None, None, None, None, None, None)
 
@@ -225,7 +225,7 @@ def test_nothing_usable_is_no_zero() -> None:
 
 
 def energy(sensors: dict[str, Any]) -> MetricResult | None:
-    return found([sample(LONG, sensors=sensors)], "joules_per_output_token")
+    return result_of([sample(LONG, sensors=sensors)], "joules_per_output_token")
 
 
 def test_energy_is_the_mean_power_of_the_decode_over_its_speed() -> None:
@@ -241,15 +241,15 @@ def test_energy_counts_the_tokens_that_decode_counts() -> None:
     answer = sample(thought, point=Workload(512, 51), sensors=sensed(gpu0__power_w=[900, 100, 200, 900]))
     assert value([answer], "joules_per_output_token") == pytest.approx(150 / 10)
     whole = replace(LONG, events=(*LONG.events[:1], *stream(1800, tokens=1, size_bytes=55)[1:]))
-    measured = found([replace(answer, trace=whole)], "joules_per_output_token")
+    measured = result_of([replace(answer, trace=whole)], "joules_per_output_token")
     assert measured is not None
     assert (measured.value, measured.null_reason) == (None, "zero_span")
 
 
 def test_the_energy_of_a_round_is_shared_by_its_tokens() -> None:
-    taken = [sample(LONG, point=Workload(512, 11, 2), stream=n, ordinal=n) for n in range(2)]
-    taken[0] = replace(taken[0], sensors=sensed(gpu0__power_w=[300, 300, 300, 300]))
-    assert value(taken, "joules_per_output_token") == pytest.approx(300 * 1.0 / 20)
+    samples = [sample(LONG, point=Workload(512, 11, 2), stream=n, ordinal=n) for n in range(2)]
+    samples[0] = replace(samples[0], sensors=sensed(gpu0__power_w=[300, 300, 300, 300]))
+    assert value(samples, "joules_per_output_token") == pytest.approx(300 * 1.0 / 20)
 
 
 def test_only_cards_that_worked_count() -> None:
@@ -282,8 +282,8 @@ def test_a_sensor_that_skips_a_reading_lowers_no_sum() -> None:
 
 
 def test_a_stream_through_a_buffer_has_no_time_of_decode() -> None:
-    taken = [sample(LONG, sensors=sensed(gpu0__power_w=[300] * 4), flags=("buffered",))]
-    measured = found(taken, "joules_per_output_token")
+    samples = [sample(LONG, sensors=sensed(gpu0__power_w=[300] * 4), flags=("buffered",))]
+    measured = result_of(samples, "joules_per_output_token")
     assert measured is not None
     assert (measured.value, measured.null_reason) == (None, "buffered")
 

@@ -12,19 +12,19 @@ values = st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=40)
 
 
 @given(values)
-def test_a_summary_is_in_order(found: list[float]) -> None:
-    summary = summarise(found)
+def test_a_summary_is_in_order(sample_values: list[float]) -> None:
+    summary = summarise(sample_values)
     assert summary.minimum <= summary.median <= summary.maximum
-    assert summary.count == len(found)
-    assert (summary.low is None) == (len(found) < 3)
+    assert summary.count == len(sample_values)
+    assert (summary.low is None) == (len(sample_values) < 3)
     if summary.low is not None and summary.high is not None:
         assert 0 < summary.low <= summary.high
-    assert (summary.standard_deviation is None) == (len(found) == 1)
+    assert (summary.standard_deviation is None) == (len(sample_values) == 1)
 
 
-@given(values.filter(lambda found: len(found) >= 3))
-def test_a_speed_and_its_inverse_have_the_same_interval(found: list[float]) -> None:
-    speed, time = summarise(found), summarise([1 / value for value in found])
+@given(values.filter(lambda sample_values: len(sample_values) >= 3))
+def test_a_speed_and_its_inverse_have_the_same_interval(sample_values: list[float]) -> None:
+    speed, time = summarise(sample_values), summarise([1 / value for value in sample_values])
     assert speed.low is not None
     assert time.high is not None
     assert speed.low == pytest.approx(1 / time.high, rel=1e-6)
@@ -37,10 +37,10 @@ def test_the_interval_covers_the_truth_in_95_of_100_cases(repetitions: int, skew
     truth, rounds, hits = 50.0, 4000, 0
     for _ in range(rounds):
         if skewed:
-            found = [truth * math.exp(source.gauss(0, 0.1)) for _ in range(repetitions)]
+            drawn = [truth * math.exp(source.gauss(0, 0.1)) for _ in range(repetitions)]
         else:
-            found = [source.gauss(truth, 2.5) for _ in range(repetitions)]
-        summary = summarise(found)
+            drawn = [source.gauss(truth, 2.5) for _ in range(repetitions)]
+        summary = summarise(drawn)
         assert summary.low is not None
         assert summary.high is not None
         hits += summary.low <= truth <= summary.high
@@ -48,15 +48,17 @@ def test_the_interval_covers_the_truth_in_95_of_100_cases(repetitions: int, skew
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=12))
-def test_no_values_are_too_large_or_too_small(found: list[float]) -> None:
-    summary = summarise(found)
+def test_no_values_are_too_large_or_too_small(sample_values: list[float]) -> None:
+    summary = summarise(sample_values)
     numbers = [summary.median, summary.low, summary.high, summary.standard_deviation]
     assert all(number is None or math.isfinite(number) for number in numbers)
 
 
-@given(values.filter(lambda found: len(found) >= 3) | st.floats(1e-3, 1e6).map(lambda value: [value] * 5))
-def test_the_interval_holds_the_median(found: list[float]) -> None:
-    summary = summarise(found)
+@given(
+    values.filter(lambda sample_values: len(sample_values) >= 3) | st.floats(1e-3, 1e6).map(lambda value: [value] * 5)
+)
+def test_the_interval_holds_the_median(sample_values: list[float]) -> None:
+    summary = summarise(sample_values)
     assert summary.low is not None
     assert summary.high is not None
     assert summary.low <= summary.median <= summary.high

@@ -110,7 +110,7 @@ def test_what_goes_wrong_is_told_and_the_next_one_may_begin(
 
     for measure, error, message in (
         (refuse, Conflict, "Measuring needs more memory."),
-        (crash, KeyboardInterrupt, "The measurement was broken off."),
+        (crash, KeyboardInterrupt, "The measurement was interrupted."),
     ):
         _measuring(monkeypatch, measure)
         with pytest.raises(error):
@@ -139,7 +139,7 @@ def test_a_process_that_dies_is_noticed(database: Database, settings: Settings, 
         assert row.status == "running"
     row = measuring.latest_probe(database, settings, machine)
     assert row is not None
-    assert (row.status, row.error) == ("failed", "The process that measured ended before it was done.")
+    assert (row.status, row.error) == ("failed", "The measuring process ended before it had finished.")
 
 
 def test_a_failed_measurement_leaves_the_one_before_in_force(database: Database, settings: Settings, slug: str) -> None:

@@ -52,7 +52,7 @@ def test_a_clean_run_passes_its_checks() -> None:
     assert evidence["warnings"] == ["first"]
     assert evidence["checks"] == [
         "No prompt token came from the server's cache.",
-        "Every sample has exactly the asked output length.",
+        "Every sample has exactly the requested output length.",
         "The server's own counters saw no other request during the run.",
     ]
     assert evidence["unsound"] == []

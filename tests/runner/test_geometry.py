@@ -74,7 +74,7 @@ def test_ollama_tells_the_geometry_itself_wherever_it_runs() -> None:
 def test_a_document_without_sense_is_a_warning(model: ModelInfo) -> None:
     record, [warning] = model_geometry(REMOTE_SERVER, model, {"model_info": {}})
     assert record == {"parameters": 7, "size_bytes": 5}
-    assert warning.startswith("What the server says of its model could not be understood, so there is no ceiling: ")
+    assert warning.startswith("The server's description of its model could not be understood, so there is no ceiling: ")
 
 
 def test_a_known_configuration_learns_the_geometry_and_stays_itself(database: Database, model: ModelInfo) -> None:

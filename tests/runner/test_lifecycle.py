@@ -183,7 +183,7 @@ def test_runs_of_another_data_folder_are_left_alone(database: Database, runner: 
 
 
 def test_what_does_not_fit_is_left_out_and_said(database: Database, runner: Runner, real: str) -> None:
-    with pytest.raises(BadInput, match="no suite called"):
+    with pytest.raises(BadInput, match="no suite"):
         runner.preflight(real, "nope")
     runner.refresh(real)
     sentences = runner.preflight(real, "lengths")

@@ -238,7 +238,7 @@ def test_a_configuration_has_what_the_log_says_of_placement(
         config = run.config
     assert config is not None
     assert (config.settings["gpu_layers"], config.settings["n_cpu_moe"]) == (12, 4)
-    assert "Layers on GPU is 12 as the server says, not 20 as it was stated." in run.evidence["warnings"]
+    assert "Layers on GPU: the server reports 12, not the stated 20." in run.evidence["warnings"]
 
 
 def test_a_log_that_is_not_there_is_a_warning(database: Database, runner: Runner, short_suite: str) -> None:
@@ -263,7 +263,7 @@ def test_a_log_of_another_server_is_doubted(path: Path) -> None:
         followed.begin_round()
         append(path, "slot print_timing: id  0 | task 1 |        eval time =      50.00 ms /     6 tokens (x)\n")
         followed.add_figures([trace()])
-        assert followed.warning == "The server's log told of none of 1 request: is it the log of this very server?"
+        assert followed.warning == "The server's log mentions none of 1 request: is it the log of this server?"
         append(path, "slot print_timing: id  0 | task 2 |        eval time =      50.00 ms /    11 tokens (x)\n")
         (merged,) = followed.add_figures([trace(server=figures())])
         assert server_of(merged).raw[FROM_LOG] == []

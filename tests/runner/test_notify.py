@@ -13,7 +13,7 @@ from app.db import baselines
 from app.db.database import Database
 from app.measure import notify
 from app.measure.runner import Runner
-from tests.compare.runs import calm_history, place, taken
+from tests.compare.runs import calm_history, place, timed
 from tests.compare.runs import run as add_run
 from tests.ports import free_port
 from tests.replay import Replay, Script, case, serve
@@ -74,7 +74,7 @@ def test_a_run_that_is_worse_than_its_baseline_is_told(
     q8, _ = place(database)
     calm_history(database, q8)
     speeds = [(500, 50), (500, 50), (450, 55), (500, 42)]
-    ids = [add_run(database, q8, taken(*speed), hours=n) for n, speed in enumerate(speeds)]
+    ids = [add_run(database, q8, timed(*speed), hours=n) for n, speed in enumerate(speeds)]
     with database.write() as session:
         baselines.pin(session, ids[0])
     for public_id in ids:

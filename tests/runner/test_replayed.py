@@ -1,6 +1,7 @@
 """The whole way from a server's URL to a stored result, with every engine's replayed server; and Ollama's context."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,8 @@ from app.core.samples import Workload
 from app.db import samples, servers
 from app.db.database import Database
 from app.db.tables import FULL_GEOMETRY
-from app.engines.base import Engine, ModelInfo, ServerInfo
-from app.measure.config_snapshot import with_requested_context
+from app.engines.base import Engine, ModelInfo
+from app.measure.config_snapshot import requested_context
 from app.measure.runner import Runner
 from app.suites import BUILT_IN, Case, Suite
 from tests.engines.prompt_cache import CachedChat
@@ -40,8 +41,8 @@ def test_a_run_against_each_engine(database: Database, runner: Runner, short_sui
     assert stored_server.engine == engine.key
     assert sample_.trace.output_tokens == server.output_tokens
     if engine.key == "ollama":
-        assert config.settings["context"] == 4096
-        assert replay.posted()[-1]["options"]["num_ctx"] == 4096
+        assert config.settings["context"] == 2048  # as it was loaded
+        assert "num_ctx" not in replay.posted()[-1]["options"]
         assert model is not None
         assert Geometry.from_json(model.geometry[FULL_GEOMETRY]).architecture == "gemma3"
 
@@ -159,16 +160,15 @@ def test_the_context_that_was_loaded_stands_beside_the_one_that_was_asked_for(
     with database.read() as session:
         config = run.config
     assert config is not None
-    assert config.settings["context"] == 32_768
+    assert config.settings["context"] == 2048
     loaded = [metric["value"] for metric in run.evidence["server"] if metric["name"] == "context"]
     assert loaded == [2048]
-    sentence = "The server loaded the model with a context of 2,048 tokens, not with the 32,768 asked for."
+    sentence = "The server loaded the model with a context of 2,048 tokens instead of the requested 32,768."
     assert sentence in run.evidence["warnings"]
 
 
 OLLAMA = engines.find("ollama")
 MODEL = ModelInfo("m", "m", max_context_tokens=16_384)
-FACTS = ServerInfo("ollama", "0.12", (MODEL,))
 
 
 def suite(prompt_tokens: int, output_tokens: int = 128) -> Suite:
@@ -178,22 +178,27 @@ def suite(prompt_tokens: int, output_tokens: int = 128) -> Suite:
 
 
 @pytest.mark.parametrize(
-    ("played", "stated", "loaded", "context"),
+    ("played", "stated", "document", "context"),
     [
-        (suite(512), None, None, 4096),
-        (suite(8000), None, None, 10_240),  # 1.25 x 8000 + 128 in steps of 2048
-        (suite(512), None, 8192, 8192),  # what is loaded need not be loaded anew
-        (suite(8000), None, 8192, 10_240),
-        (suite(512), 2048, 8192, 2048),
-        (suite(60_000), None, None, 16_384),
-        (suite(512), 999_999, None, 16_384),
-        (suite(512), "much", None, 4096),
+        (suite(512), None, {}, None),  # what every model gets is enough
+        (suite(8000), None, {}, 10_240),  # 1.25 x 8000 + 128 in steps of 2048
+        (suite(512), None, {"parameters": "num_ctx    512"}, 2048),
+        (suite(8000), None, {"parameters": 'stop "num_ctx 9"\nnum_ctx    12000'}, None),
+        (suite(3000), None, {"system": "x" * 4950}, 6144),  # which a thousand tokens of the model's own come before
+        (suite(512), 2048, {}, 2048),
+        (suite(60_000), None, {}, 16_384),
+        (suite(512), 999_999, {}, 16_384),
+        (suite(512), "much", {}, None),
     ],
 )
-def test_the_context_that_requests_ask_for(played: Suite, stated: object, loaded: int | None, context: int) -> None:
-    model = replace(MODEL, context_tokens=loaded)
-    assert with_requested_context(FACTS, OLLAMA, model, stated, played).context_tokens == context
+def test_the_context_that_requests_ask_for(
+    played: Suite, stated: object, document: dict[str, Any], context: int | None
+) -> None:
+    """Whatever happens to be loaded."""
+    for loaded in (None, 2048, 16_384):
+        model = replace(MODEL, context_tokens=loaded)
+        assert requested_context(OLLAMA, model, stated, played, document) == context
 
 
 def test_elsewhere_the_context_is_the_servers() -> None:
-    assert with_requested_context(FACTS, engines.find("vllm"), MODEL, 2048, suite(512)) is FACTS
+    assert requested_context(engines.find("vllm"), MODEL, 2048, suite(512), {}) is None

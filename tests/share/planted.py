@@ -67,6 +67,7 @@ JSON_COLUMNS = {
     ("server", "capabilities"),
     ("server", "facts"),
     ("server", "labels"),
+    ("server", "model_settings"),
     ("server", "settings"),
     ("share", "snapshot"),
     ("stated_geometry", "form"),
@@ -149,6 +150,7 @@ def _plant_json(row: Any) -> None:
             row.accelerators = [card | texts for card in row.accelerators]
         case Server():
             row.capabilities = row.facts = row.settings = {"flags": secret("server", "json")}
+            row.model_settings = {secret("server", "model"): {"flags": secret("server", "json")}}
             row.labels = [secret("server", "labels")]
         case Model():
             full = dict(

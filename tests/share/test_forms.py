@@ -33,7 +33,7 @@ def test_what_is_stored_is_read_back_as_it_was() -> None:
 
 
 def test_another_version_is_one_sentence() -> None:
-    with pytest.raises(Conflict, match="version 7, and this Roofmark reads version 2"):
+    with pytest.raises(Conflict, match="version 7, and this version of Roofmark reads version 2"):
         Snapshot.from_json(SNAPSHOT.to_json(), 7)
 
 
@@ -154,18 +154,18 @@ def test_words_of_a_person_are_no_markup() -> None:
 
 def chunks(png: bytes) -> list[tuple[bytes, bytes]]:
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
-    found, at = [], 8
+    names, at = [], 8
     while at < len(png):
         (length,) = struct.unpack_from(">I", png, at)
-        found.append((png[at + 4 : at + 8], png[at + 8 : at + 8 + length]))
+        names.append((png[at + 4 : at + 8], png[at + 8 : at + 8 + length]))
         at += 12 + length
-    return found
+    return names
 
 
 def test_the_picture_has_the_usual_size_and_no_metadata() -> None:
-    found = chunks(draw_card(SNAPSHOT))
-    assert {name for name, _ in found} == {b"IHDR", b"IDAT", b"IEND"}
-    assert struct.unpack_from(">II", found[0][1]) == (1200, 630)
+    names = chunks(draw_card(SNAPSHOT))
+    assert {name for name, _ in names} == {b"IHDR", b"IDAT", b"IEND"}
+    assert struct.unpack_from(">II", names[0][1]) == (1200, 630)
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,8 @@ def test_a_picture_is_drawn_of_anything(changed: dict[str, object]) -> None:
 @pytest.mark.parametrize("before", ["", "short "])
 def test_a_word_without_end_goes_on_in_the_second_line_of_the_picture(before: str) -> None:
     """A first line has room for 40 of these letters at most."""
-    one, other = (draw_card(replace(SNAPSHOT, title=f"{before}{'m' * 36}{end}")) for end in "vw")
-    assert one != other
+    first, second = (draw_card(replace(SNAPSHOT, title=f"{before}{'m' * 36}{end}")) for end in "vw")
+    assert first != second
 
 
 # --- the file --------------------------------------------------------------------------------------------------------

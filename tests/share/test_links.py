@@ -19,7 +19,7 @@ def test_a_share_from_its_making_to_its_end(database: Database) -> None:
         second = links.publish(session, replace(SNAPSHOT, kind="ceiling", title="Ünïcode 伺服器"))
     with database.read() as session:
         assert links.open_share(session, first).snapshot == SNAPSHOT
-        assert [(each.slug, each.kind, each.title) for each in shares.list_shares(session)] == [
+        assert [(listing.slug, listing.kind, listing.title) for listing in shares.list_shares(session)] == [
             (second, "ceiling", "Ünïcode 伺服器"),
             (first, "run", SNAPSHOT.title),
         ]
@@ -29,6 +29,6 @@ def test_a_share_from_its_making_to_its_end(database: Database) -> None:
         shares.revoke(session, first)
     with database.read() as session:
         for slug in (first, "nonesuch"):
-            with pytest.raises(NotFound, match="revoked, or it was never one"):
+            with pytest.raises(NotFound, match="revoked or never existed"):
                 links.open_share(session, slug)
-        assert [each.revoked_at is None for each in shares.list_shares(session)] == [True, False]
+        assert [listing.revoked_at is None for listing in shares.list_shares(session)] == [True, False]

@@ -89,11 +89,11 @@ def config(**settings: Any) -> Config:
 
 
 def test_an_engine_is_named_by_its_title() -> None:
-    known = config()
-    known.engine_version = "b6400"
-    assert anonymize.engine(known) == "llama.cpp b6400"
-    known.engine, known.engine_version = "of my own", "b0-unknown"
-    assert anonymize.engine(known) == "another engine"
+    known_config = config()
+    known_config.engine_version = "b6400"
+    assert anonymize.engine(known_config) == "llama.cpp b6400"
+    known_config.engine, known_config.engine_version = "of my own", "b0-unknown"
+    assert anonymize.engine(known_config) == "another engine"
 
 
 def test_settings_with_a_known_meaning_are_public_and_all_others_are_a_persons_own() -> None:
@@ -112,7 +112,7 @@ def device(name: str, kind: str = "accelerator", count: int = 1, memory_bytes: i
 
 
 @pytest.mark.parametrize(
-    ("held", "said"),
+    ("devices", "words"),
     [
         ([device("NVIDIA GeForce RTX 3090", count=2)], "2 × GeForce RTX 3090"),
         ([device("Ann's card"), device("RTX 4090")], "accelerator and GeForce RTX 4090"),
@@ -122,5 +122,5 @@ def device(name: str, kind: str = "accelerator", count: int = 1, memory_bytes: i
         ([device("Memory", "ram"), device("RTX 3090")], "GeForce RTX 3090"),
     ],
 )
-def test_hardware_in_neutral_words(held: list[MachineDevice], said: str) -> None:
-    assert anonymize.hardware(held) == said
+def test_hardware_in_neutral_words(devices: list[MachineDevice], words: str) -> None:
+    assert anonymize.hardware(devices) == words

@@ -7,15 +7,18 @@ import pytest
 from app.db.database import Database
 from app.metrics import HEADLINE_METRICS, metrics
 from app.share import Snapshot, comparison, explorer, run
-from tests.compare.runs import place, taken
+from tests.compare.runs import place, timed
 from tests.compare.runs import run as add_run
 
 
 @pytest.fixture
 def two(database: Database) -> list[str]:
     """Of a machine and a model of which nothing is known but their names."""
-    one, other = place(database)
-    return [add_run(database, one, taken(500, 50)), add_run(database, other, taken(400, 60), hours=1)]
+    first, second = place(database)
+    return [
+        add_run(database, first, timed(500, 50)),
+        add_run(database, second, timed(400, 60), hours=1),
+    ]
 
 
 def shared(database: Database, names: Sequence[str]) -> dict[str, Snapshot]:
@@ -38,10 +41,10 @@ def test_each_metric_is_explained(database: Database, two: list[str], kind: str,
 
 @pytest.mark.parametrize("kind", ["run", "comparison", "explorer"])
 def test_what_is_unknown_everywhere_has_no_table_column_or_fact(database: Database, two: list[str], kind: str) -> None:
-    found = shared(database, two)[kind]
-    assert "Hardware" not in {fact.title for fact in found.facts}
-    assert "memory" not in found.title + found.subtitle
-    for table in found.figures:
+    snapshot = shared(database, two)[kind]
+    assert "Hardware" not in {fact.title for fact in snapshot.facts}
+    assert "memory" not in snapshot.title + snapshot.subtitle
+    for table in snapshot.figures:
         assert table.rows
         empty = [
             column.title for at, column in enumerate(table.columns) if all(row[at] in (None, "") for row in table.rows)

@@ -34,13 +34,13 @@ Make = Callable[[Session, frozenset[Option]], Snapshot]
 @pytest.fixture
 def makes(database: Database) -> dict[str, Make]:
     """Each kind of share over a planted notebook."""
-    one, another, several = plant(database)
+    single, another, several = plant(database)
     return {
-        "run": lambda session, ticked: run.snapshot(session, one, ticked),
+        "run": lambda session, ticked: run.snapshot(session, single, ticked),
         "run of several points": lambda session, ticked: run.snapshot(session, several, ticked),
-        "comparison": lambda session, ticked: comparison.snapshot(session, [one, another], ticked),
+        "comparison": lambda session, ticked: comparison.snapshot(session, [single, another], ticked),
         "comparison of what cannot be compared": lambda session, _: comparison.snapshot(
-            session, [several, one, f"config:{another}"]
+            session, [several, single, f"config:{another}"]
         ),
         **{f"explorer by {x}": partial(_explorer, x) for x in EXPLORED},
         "ceiling": lambda session, _: _ceiling(session),
@@ -59,31 +59,31 @@ def _explorer(x: str, session: Session, ticked: frozenset[Option]) -> Snapshot:
 def _ceiling(session: Session) -> Snapshot:
     """On a device of a person's own."""
     (device,) = list_devices(session)
-    found = calculate(Fields([("device", device.name), ("total", "8"), ("bits", "8.5")]), known_devices(session))
-    assert secrets_in(found.reports[0].device.name)
-    return ceiling.snapshot(found.reports, found.curve)
+    calculation = calculate(Fields([("device", device.name), ("total", "8"), ("bits", "8.5")]), known_devices(session))
+    assert secrets_in(calculation.reports[0].device.name)
+    return ceiling.snapshot(calculation.reports, calculation.curve)
 
 
-def told(settings: Settings, database: Database, snapshot: Snapshot) -> set[str]:
+def leaked_secrets(settings: Settings, database: Database, snapshot: Snapshot) -> set[str]:
     """The secrets in all public forms together."""
     with database.write() as session:
         slug = links.publish(session, snapshot)
-    found: set[str] = set()
+    secrets: set[str] = set()
     with pages(settings) as client:
         for form in FORMS:
             answer = client.get(f"/s/{slug}{form}")
             assert answer.status_code == 200
-            found |= secrets_in(answer.content.decode("utf-8", errors="replace") + str(answer.headers))
-    return found
+            secrets |= secrets_in(answer.content.decode("utf-8", errors="replace") + str(answer.headers))
+    return secrets
 
 
 def test_the_secrets_are_there_to_be_found(database: Database) -> None:
     plant(database)
     with database.read() as session:
         dump = "".join(session.connection().connection.iterdump())
-    found = secrets_in(dump)
-    assert set().union(*TICKED.values()) <= found
-    assert len(found) > 60
+    secrets = secrets_in(dump)
+    assert set().union(*TICKED.values()) <= secrets
+    assert len(secrets) > 60
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,7 +92,7 @@ def test_nothing_that_was_not_ticked_is_told(
 ) -> None:
     with database.read() as session:
         snapshot = makes[kind](session, frozenset())
-    assert told(settings, database, snapshot) == set()
+    assert leaked_secrets(settings, database, snapshot) == set()
 
 
 @pytest.mark.parametrize("kind", ["run", "comparison"])
@@ -102,7 +102,7 @@ def test_what_is_ticked_is_told_and_nothing_else(
 ) -> None:
     with database.read() as session:
         snapshot = makes[kind](session, frozenset({option}))
-    assert told(settings, database, snapshot) == TICKED[option]
+    assert leaked_secrets(settings, database, snapshot) == TICKED[option]
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,13 @@ def test_what_is_ticked_is_told_and_nothing_else(
 def test_what_a_view_of_the_explorer_shows_in_own_words_must_be_ticked(
     settings: Settings, database: Database, makes: dict[str, Make], x: str, option: Option, shown: set[str]
 ) -> None:
-    given = {"y": "decode_tokens_per_s", "x": x, "series": "model"}
+    parameters = {"y": "decode_tokens_per_s", "x": x, "series": "model"}
     with database.read() as session:
-        snapshot = explorer.snapshot(session, given, frozenset({option}))
-        assert [offer.option for offer in explorer.offers(session, given)] == [option]
-        hidden = _public_words(lambda: explorer.snapshot(session, given))
+        snapshot = explorer.snapshot(session, parameters, frozenset({option}))
+        assert [offer.option for offer in explorer.offers(session, parameters)] == [option]
+        hidden = _public_words(lambda: explorer.snapshot(session, parameters))
     cut_short = {"R"}  # of a name that is too long for an axis
-    assert told(settings, database, snapshot) - cut_short == shown
+    assert leaked_secrets(settings, database, snapshot) - cut_short == shown
     assert secrets_in(hidden) == set()
 
 
@@ -132,9 +132,9 @@ def test_no_field_of_the_explorer_tells_more(database: Database) -> None:
     plant(database)
     with database.read() as session:
         for name in explore.explore(session, {}, engine_titles()).fields:
-            for given in ({"x": name, "series": "model"}, {"x": "model", "series": name}, {"x": "model", "y": name}):
-                told = _public_words(lambda: explorer.snapshot(session, {"y": "decode_tokens_per_s", **given}))  # noqa: B023  # called at once
-                assert secrets_in(told) == set(), name
+            for axes in ({"x": name, "series": "model"}, {"x": "model", "series": name}, {"x": "model", "y": name}):
+                public_words = _public_words(lambda: explorer.snapshot(session, {"y": "decode_tokens_per_s", **axes}))  # noqa: B023  # called at once
+                assert secrets_in(public_words) == set(), name
 
 
 def _public_words(make: Callable[[], Snapshot]) -> str:

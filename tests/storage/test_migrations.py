@@ -15,7 +15,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, event, func, inspect, select
+from sqlalchemy import Connection, Text, cast, event, func, inspect, select
 from sqlmodel import SQLModel
 
 import app.db.tables  # noqa: F401  (fills SQLModel.metadata)
@@ -148,13 +148,13 @@ def test_stored_sentences_become_messages_and_sentences_again(empty_database: Da
         )
     migrate(empty_database, files.MIGRATIONS)
     with i18n.use("zh-Hant"), empty_database.read() as session:
-        run, other = session.get_one(Run, first["run"]), session.get_one(Run, second)
+        run, own_words_run = session.get_one(Run, first["run"]), session.get_one(Run, second)
         assert run.error == "連線中斷（在 2,000 個 token 事件之後）。"
         assert run.hidden_reason == "只是試試看。"
         assert run.evidence["warnings"] == ["伺服器的記錄檔 /var/log/x.log 無法讀取：權限不足。", OWN]
         assert run.evidence["server"][0]["how"] == "5 個回應中有 5 個附上"
         assert run.evidence["models"] == ["It was only a try."], "a name is none of Roofmark's sentences"
-        assert (run.note, other.error, other.hidden_reason) == (LOST, OWN, LOST), "a person's own words"
+        assert (run.note, own_words_run.error, own_words_run.hidden_reason) == (LOST, OWN, LOST), "a person's own words"
         assert session.get_one(SampleRow, first["sample"]).error == "伺服器忙碌中（HTTP 429）：Loading. Try again。"
         model = session.get_one(Model, first["model"])
         assert (model.name, model.geometry["full"]["assumptions"]) == (
@@ -193,6 +193,31 @@ def _flags(database: Database) -> tuple[object, object, object]:
         row = connection.execute(select(measurement.c.left_out, measurement.c.null_reason)).first()
     assert row is not None
     return flags, row.left_out, row.null_reason
+
+
+@on_both
+def test_renamed_messages_are_translated_and_get_their_old_ids_back(empty_database: Database) -> None:
+    params = {"title": "Context", "told": "2,048", "said": {"id": "not stated", "params": {}}}
+    old = {"id": "{title} is {told} as the server says, not {said} as it was stated.", "params": params}
+    evidence = {"warnings": [{"id": "{clauses}; {clause}", "params": {"clauses": "x", "clause": old}}, OWN]}
+    error = json.dumps({"id": "The measurement was broken off.", "params": {}})
+    migrate(empty_database, files.MIGRATIONS, "0010")
+    with writing(empty_database) as connection:
+        rows.fill(connection)
+        run = next(table for table in rows.tables(connection) if table.name == "run")
+        connection.execute(run.update().values(evidence=evidence, error=error))
+        run_id = connection.execute(select(func.min(run.c.id))).scalar_one()
+    migrate(empty_database, files.MIGRATIONS)
+    with empty_database.read() as session:
+        stored_run = session.get(Run, run_id)
+        assert stored_run is not None
+        sentence = "x; Context: the server reports 2,048, not the stated not stated."
+        assert stored_run.evidence["warnings"] == [sentence, OWN]
+        assert stored_run.error == "The measurement was interrupted."
+    migrate(empty_database, files.MIGRATIONS, "0010")
+    with empty_database.engine.connect() as connection:
+        row = connection.execute(select(cast(run.c.evidence, Text()), cast(run.c.error, Text()))).one()
+        assert [json.loads(text) for text in row] == [evidence, json.loads(error)]
 
 
 @on_both
@@ -407,7 +432,7 @@ def test_a_file_that_is_no_database_is_named_and_left_alone(tmp_path: Path) -> N
     path = tmp_path / "notes.txt"
     path.write_text("this is not a database, " * 100)
     database = Database(f"sqlite:///{path}")
-    with pytest.raises(StorageError, match="no SQLite file"):
+    with pytest.raises(StorageError, match="not a SQLite file"):
         migrate(database, files.MIGRATIONS)
     assert path.read_text().startswith("this is not")
     database.dispose()

@@ -8,7 +8,7 @@ from app.core.samples import Workload
 from app.db.database import Database
 from app.db.tables import Run
 from app.results.token_counts import answer_lengths
-from tests.compare.runs import POINT, place, run, taken
+from tests.compare.runs import POINT, place, run, timed
 from tests.databases import on_both
 
 LONGER = Workload(2048, 64)
@@ -21,13 +21,13 @@ def test_the_middle_of_the_usable_ones_at_each_point(database: Database) -> None
         replace(sample, ordinal=place, trace=replace(sample.trace, output_tokens=tokens), flags=flags)
         for place, (sample, tokens, flags) in enumerate(
             [
-                (taken(500, 50)[0], 9, ()),
-                (taken(500, 50)[1], 30, ()),
-                (taken(500, 50)[1], 31, ("multi_token_chunks",)),
-                (taken(500, 50)[1], 32, ()),
-                (taken(500, 50)[1], 1, ("incomplete",)),
-                (taken(500, 50)[1], None, ()),
-                (taken(500, 50, LONGER)[1], 60, ()),
+                (timed(500, 50)[0], 9, ()),
+                (timed(500, 50)[1], 30, ()),
+                (timed(500, 50)[1], 31, ("multi_token_chunks",)),
+                (timed(500, 50)[1], 32, ()),
+                (timed(500, 50)[1], 1, ("incomplete",)),
+                (timed(500, 50)[1], None, ()),
+                (timed(500, 50, LONGER)[1], 60, ()),
             ]
         )
     ]

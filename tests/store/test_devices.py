@@ -33,8 +33,8 @@ def test_what_a_name_means(name: str, meant: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("m3 max", r"'m3 max' may be several devices: Apple M3 Max \(30-core GPU\), Apple M3 Max \(40-core GPU\)\.$"),
-        ("card", r"may be several devices: Card on a, Card on b\.$"),
+        ("m3 max", r"'m3 max' matches several devices: Apple M3 Max \(30-core GPU\), Apple M3 Max \(40-core GPU\)\.$"),
+        ("card", r"matches several devices: Card on a, Card on b\.$"),
         ("rtx 3091", r"no?.*a device 'rtx 3091'\. Did you mean GeForce RTX 3090\?$"),
         ("abacus", r"Neither the catalogue nor a machine has a device 'abacus'\.$"),
         ("", r"has a device ''\.$"),

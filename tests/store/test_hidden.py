@@ -69,7 +69,7 @@ def test_the_configuration_before_is_one_that_counts(database: Database) -> None
 def test_hiding_needs_a_reason_and_keeps_the_first_moment(database: Database) -> None:
     with database.write() as session:
         (public_id,) = seed(session, runs=1, detailed=1)
-        with pytest.raises(BadInput, match="Say why"):
+        with pytest.raises(BadInput, match="Enter the reason"):
             annotations.hide(session, public_id, "  ")
         since = annotations.hide(session, public_id, "A try.").hidden_at
         again = annotations.hide(session, public_id, "The fans stood still.")

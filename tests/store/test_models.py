@@ -142,7 +142,7 @@ def test_a_better_source_outranks_what_was_stated_and_both_stay(database: Databa
 def test_what_cannot_be_stated(database: Database) -> None:
     with database.write() as session:
         seed(session, runs=1, configs_used=1, detailed=0)
-        with pytest.raises(BadInput, match="say the bits per weight too"):
+        with pytest.raises(BadInput, match="enter the bits per weight too"):
             models.set_stated_geometry(session, 1, Geometry(Source.CONFIG, "llama", None, None), {})
         with pytest.raises(NotFound):
             models.clear_stated_geometry(session, 1)

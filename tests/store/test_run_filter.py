@@ -104,8 +104,8 @@ def test_an_address_of_a_filter_is_read_as_that_filter(query_params: dict[str, s
         ({"hidden": "maybe"}, "Hidden runs are listed"),
         ({"since": "yesterday"}, "A day is written like 2026-11-20; 'yesterday' is not."),
         ({"since": "2026-09-02", "until": "2026-09-01"}, "The first day is after the last one."),
-        ({"label": "a\0b"}, "The value of label is none that can be looked for."),
-        ({"text": "x" * 601}, "The value of text is none that can be looked for."),
+        ({"label": "a\0b"}, "The value of label cannot be searched for."),
+        ({"text": "x" * 601}, "The value of text cannot be searched for."),
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(query_params: dict[str, str], sentence: str) -> None:

@@ -11,7 +11,7 @@ from app.measure.runner import Runner
 from app.web import create_app
 from tests.replay import Replay, capture, serve
 from tests.seed import seed
-from tests.web.notebook import BASE_URL
+from tests.web.notebook import BASE_URL, check_documents
 
 API_KEY = "sk-never-to-be-seen-1234567890"
 
@@ -30,6 +30,7 @@ def browser(settings: Settings, database: Database, *, has_origin: bool = True) 
     web = create_app(settings, WaitingRunner(database, settings))
     headers = {"origin": BASE_URL, "sec-fetch-site": "same-origin"} if has_origin else {}
     with TestClient(web, base_url=BASE_URL, headers=headers) as client:
+        check_documents(client, web)
         yield client
 
 

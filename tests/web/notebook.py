@@ -4,9 +4,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from html import unescape
 from typing import Any
 
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
 from sqlmodel import Session, select
 
@@ -40,10 +43,29 @@ class IdleRunner:
 
 
 @contextmanager
-def pages(settings: Settings) -> Iterator[TestClient]:
+def pages(settings: Settings, *, are_documents_checked: bool = True) -> Iterator[TestClient]:
     runner: Any = IdleRunner()
-    with TestClient(create_app(settings, runner), base_url=BASE_URL, headers={"origin": BASE_URL}) as client:
+    web = create_app(settings, runner)
+    with TestClient(web, base_url=BASE_URL, headers={"origin": BASE_URL}) as client:
+        if are_documents_checked:
+            check_documents(client, web)
         yield client
+
+
+def check_documents(client: TestClient, web: FastAPI) -> None:
+    """Holds every JSON document that the client gets against the model of its route."""
+    client.event_hooks = {"response": [partial(_check_document, web)]}
+
+
+def _check_document(web: FastAPI, response: Any) -> None:
+    if not response.is_success or response.headers.get("content-type") != "application/json":
+        return
+    path, method = response.request.url.path, response.request.method
+    for route in web.routes:
+        if isinstance(route, APIRoute) and method in (route.methods or ()) and route.path_regex.fullmatch(path):
+            if route.response_model is not None:
+                route.response_model.model_validate_json(response.read())
+            return
 
 
 def text_of(page: str) -> str:
@@ -58,7 +80,7 @@ def read(client: TestClient, public_id: str) -> str:
     return text_of(answer.text)
 
 
-def add_run(database: Database, taken: Sequence[Sample] = (), status: str = "done", **fields: Any) -> str:
+def add_run(database: Database, samples: Sequence[Sample] = (), status: str = "done", **fields: Any) -> str:
     """A run of the first server and configuration with these samples; gives its public id."""
     with database.write() as session:
         server, config = session.exec(select(Server)).first(), session.exec(select(Config)).first()
@@ -72,23 +94,23 @@ def add_run(database: Database, taken: Sequence[Sample] = (), status: str = "don
             "suite_key": "triple",
             "suite_sha256": "0" * 64,
             "status": status,
-            "main_point_key": taken[0].point.key if taken else "512/128/1/0",
+            "main_point_key": samples[0].point.key if samples else "512/128/1/0",
             "samples_planned": 6,
-            "samples_done": len(taken),
+            "samples_done": len(samples),
             "queued_at": begun,
             "started_at": None if status == "queued" else begun,
             "finished_at": None if status in ("queued", "running") else now(),
         }
         run = Run(**{**values, **fields})
-        _store(session, run, taken)
+        _store(session, run, samples)
         return run.public_id
 
 
-def _store(session: Session, run: Run, taken: Sequence[Sample]) -> None:
+def _store(session: Session, run: Run, run_samples: Sequence[Sample]) -> None:
     session.add(run)
     session.flush()
     assert run.id is not None
-    for sample in taken:
+    for sample in run_samples:
         samples.add_sample(session, run.id, sample, now())
     measurements.derive(session, run.id)
 

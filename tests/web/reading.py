@@ -22,10 +22,10 @@ class _Page(HTMLParser):
         self._script: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        is_others = given.get("translate") == "no" or given.get("lang") == "en" or tag in ("code", "style")
+        attributes = dict(attrs)
+        is_others = attributes.get("translate") == "no" or attributes.get("lang") == "en" or tag in ("code", "style")
         if tag == "script":
-            self._script = given.get("type") or ""
+            self._script = attributes.get("type") or ""
         elif not self._skipping and not is_others:
             self.texts += [value for name, value in attrs if name in _SPOKEN and value]
         if tag not in _VOID and (self._skipping or is_others):
@@ -48,8 +48,8 @@ def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield re.sub(r"<[^>]*>|%\{[^}]*\}", " ", value)
     elif isinstance(value, list | dict):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _strings(each)
+        for child in value.values() if isinstance(value, dict) else value:
+            yield from _strings(child)
 
 
 def texts(page: str) -> list[str]:

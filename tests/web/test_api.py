@@ -34,8 +34,8 @@ def test_a_run_is_its_document(client: TestClient, database: Database) -> None:
 
 
 def test_a_run_is_queued_and_cancelled(client: TestClient, server: str) -> None:
-    wanted = {"server": server, "suite": "triple", "repetitions": 2, "note": "by a program"}
-    made = client.post("/api/v1/runs", json=wanted)
+    new_run = {"server": server, "suite": "triple", "repetitions": 2, "note": "by a program"}
+    made = client.post("/api/v1/runs", json=new_run)
     assert made.status_code == 201
     document = made.json()
     assert made.headers["location"] == f"/api/v1/runs/{document['run']['id']}"
@@ -52,16 +52,18 @@ def test_several_runs_of_the_same_are_queued_together(client: TestClient, server
     assert len(set(made["queued"])) == 3
     assert made["queued"][0] == made["run"]["id"]
     queued = client.get("/api/v1/runs?status=queued").json()
-    assert [(run["id"], run["note"]) for run in queued["runs"]][::-1] == [(each, "thrice") for each in made["queued"]]
+    assert [(run["id"], run["note"]) for run in queued["runs"]][::-1] == [
+        (public_id, "thrice") for public_id in made["queued"]
+    ]
     assert client.post("/api/v1/runs", json={"server": server}).json()["queued"] != made["queued"]
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "said"),
+    ("body", "status", "sentence"),
     [
         ({}, 422, "Server: Field required."),
         ({"server": "nonesuch"}, 404, "There is no server called"),
-        ({"server": "llama", "suite": "nonesuch"}, 422, "There is no suite called"),
+        ({"server": "llama", "suite": "nonesuch"}, 422, "There is no suite"),
         ({"server": "llama", "repetitions": "many"}, 422, "Repetitions:"),
         ({"server": "llama", "repetitions": 0}, 422, "Repetitions must be between"),
         ({"server": "llama", "runs": 0}, 422, "From 1 to 20 runs can be queued at once, not 0."),
@@ -71,10 +73,10 @@ def test_several_runs_of_the_same_are_queued_together(client: TestClient, server
         ("text", 422, ""),
     ],
 )
-def test_bad_input_is_one_sentence(client: TestClient, server: str, body: Any, status: int, said: str) -> None:
+def test_bad_input_is_one_sentence(client: TestClient, server: str, body: Any, status: int, sentence: str) -> None:
     answer = client.post("/api/v1/runs", json=body)
     assert answer.status_code == status
-    assert said in message(answer)
+    assert sentence in message(answer)
 
 
 def test_what_is_no_json_is_one_sentence(client: TestClient) -> None:
@@ -105,7 +107,7 @@ def test_half_a_character_is_refused(client: TestClient, server: str, field: str
     body = json.dumps({"server": server, field: "\ud800"})
     answer = client.post("/api/v1/runs", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 422
-    assert "broken character" in answer.json()["error"]["message"]
+    assert "invalid character" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(("field", "length"), [("note", 10_001), ("model", 301)])

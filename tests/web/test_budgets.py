@@ -81,16 +81,16 @@ def test_tables_of_charts_end_somewhere_and_say_where_the_rest_is(notebook: Note
 
 def test_lists_are_the_same_however_they_are_read(notebook: Notebook) -> None:
     """Sorted by a number that runs may lack, page by page: every run once, those without one last."""
-    found: list[str] = []
+    ids: list[str] = []
     values: list[float | None] = []
     for page in range(1, 8):
         document = notebook.client.get(f"/api/v1/runs?sort=decode&per_page=500&page={page}").json()
-        found += [run["id"] for run in document["runs"]]
+        ids += [run["id"] for run in document["runs"]]
         values += [(run["decode_tokens_per_s"] or {}).get("value") for run in document["runs"]]
-    assert len(found) == len(set(found)) == document["total"] == RUNS
-    known = [value for value in values if value is not None]
-    assert values == [*sorted(known, reverse=True), *[None] * (RUNS - len(known))]
-    assert 0 < len(known) < RUNS
+    assert len(ids) == len(set(ids)) == document["total"] == RUNS
+    known_values = [value for value in values if value is not None]
+    assert values == [*sorted(known_values, reverse=True), *[None] * (RUNS - len(known_values))]
+    assert 0 < len(known_values) < RUNS
 
 
 def test_a_stream_is_not_compressed(notebook: Notebook) -> None:

@@ -66,8 +66,8 @@ def test_an_estimate_is_called_one(client: TestClient) -> None:
     doubted = ask(client, {"bandwidth": "100", "config": pack_config(json.dumps(shape))})
     assert "An estimate, no bound: Roofmark does not understand warp_heads" in doubted
     del shape["warp_heads"]
-    assert "no bound" not in ask(client, {"bandwidth": "100", "config": pack_config(json.dumps(shape))})
-    assert "no bound: the figures" in ask(client, TYPED)
+    assert "not a bound" not in ask(client, {"bandwidth": "100", "config": pack_config(json.dumps(shape))})
+    assert "not a bound: the figures" in ask(client, TYPED)
 
 
 def test_experts_of_unknown_use_are_asked_for(client: TestClient) -> None:
@@ -83,7 +83,7 @@ LARGE = {"device": "rtx 3090", "total": "70", "bits": "16"}
 def test_a_model_larger_than_the_device_is_said(client: TestClient) -> None:
     text = ask(client, LARGE)
     assert "The model does not fit: weights and KV cache take 140 GB" in text
-    assert "GeForce RTX 3090 holds 25.8 GB; the bandwidth of system memory is unknown: type it" in text
+    assert "GeForce RTX 3090 holds 25.8 GB; the bandwidth of system memory is unknown: enter it" in text
     assert "tok/s = 936 GB/s" not in text
 
 
@@ -116,14 +116,14 @@ def test_what_is_in_system_memory_can_be_typed(client: TestClient, typed: dict[s
         ({"bandwidth": ""}, "Pick a device or type a bandwidth"),
         ({"bandwidth": "fast"}, "The bandwidth must be a number"),
         ({"bandwidth": "1e30"}, "absurdly large"),
-        ({"device": "m3 max"}, "may be several devices"),
+        ({"device": "m3 max"}, "matches several devices"),
         ({"device": "abacus 9"}, "Neither the catalogue nor a machine has a device 'abacus 9'"),
         ({"total": ""}, "Type the model's parameters, or paste its config.json."),
         ({"active": "9"}, "Active parameters must be"),
         ({"bits": ""}, "Bits per weight are missing"),
         ({"bits": "Q99"}, "Bits per weight must be a number"),
         ({"bits": "4000"}, "bits per weight make no sense"),
-        ({"kv": "f" * 50}, "is no KV cache type"),
+        ({"kv": "f" * 50}, "is not a KV cache type"),
         ({"batch": "-1"}, "makes no sense"),
         ({"layers": "0", "kv_heads": "8", "head_dim": "1"}, "must be numbers above zero"),
         ({"config": "x"}, "The link is damaged"),
@@ -148,9 +148,9 @@ def test_a_pasted_config_becomes_a_part_of_the_address(client: TestClient) -> No
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{", "This is not sound JSON"),
-        ("[" * 100_000, "This is not sound JSON"),
-        ("[1]", "It is JSON, but no config.json"),
+        ("{", "This is not valid JSON"),
+        ("[" * 100_000, "This is not valid JSON"),
+        ("[1]", "It is JSON, but not the config.json"),
         ('{"a": 1}', "This is not the config.json of a language model"),
         (" " * 300_000, "It is larger than any config.json"),
     ],
@@ -166,7 +166,7 @@ def test_a_bomb_in_a_link_is_refused() -> None:
     import zlib
 
     bomb = base64.urlsafe_b64encode(zlib.compress(b" " * 3_000_000, 9)).decode()
-    with pytest.raises(BadInput, match="not whole"):
+    with pytest.raises(BadInput, match="incomplete"):
         calculate(Fields([("bandwidth", "1"), ("config", bomb)]), KNOWN)
 
 
@@ -193,7 +193,7 @@ def test_measured_models_and_machines_devices_are_presets(client: TestClient, da
     assert "qwen3_moe 30.5 B parameters" in text
     as_if = ask(client, {"model": "1", "device": "Radeon 8060S on strix-halo", "as_bits": "Q4_K_M"})
     assert "139 tok/s = 256 GB/s / 1.84 GB" in as_if
-    assert "its weights as if at 4.85 bits each instead of 8.50" in as_if
+    assert "its weights scaled to 4.85 bits each instead of 8.50" in as_if
     for wrong in ("9", "x"):
         assert "That model has no ceiling any more" in ask(client, {"model": wrong, "bandwidth": "100"}, 422)
 

@@ -31,7 +31,7 @@ def test_without_a_bandwidth_the_machine_is_the_next_step(client: TestClient, da
         config.settings = {"cards": 0}
         session.add(config)
     page = client.get(f"/runs/{run}").text
-    assert "No ceiling.</strong> The bandwidth of the machine&#39;s memory is unknown. Measure it, or type it." in page
+    assert "No ceiling.</strong> The bandwidth of the machine&#39;s memory is unknown. Measure it, or enter it." in page
     assert 'href="/machines/strix-halo">Open strix-halo</a>' in page
 
 
@@ -41,8 +41,8 @@ def test_without_a_geometry_the_models_page_is_the_next_step(client: TestClient,
         model.geometry = {"parameters": 30}
         session.add(model)
     text = read(client, run)
-    assert "No ceiling. How many bytes the model reads for a token is unknown" in text
-    assert "Tell what the model is like" in text
+    assert "No ceiling. The bytes the model reads per token are unknown" in text
+    assert "Add the model's details" in text
 
 
 def test_a_missing_peak_costs_only_the_prefill_side(client: TestClient, database: Database, run: str) -> None:
@@ -144,7 +144,9 @@ def test_a_change_of_hardware_is_what_changed(client: TestClient, database: Data
         first = runs.run(session, run)
         assert first.started_at is not None
         values = {**first.model_dump(exclude={"id", "public_id"}), "started_at": first.started_at + timedelta(days=1)}
-        values["hardware"] = [{**each, "count": 2} if each["kind"] != "ram" else each for each in first.hardware]
+        values["hardware"] = [
+            {**device, "count": 2} if device["kind"] != "ram" else device for device in first.hardware
+        ]
         later = Run(**values)
         session.add(later)
         session.flush()

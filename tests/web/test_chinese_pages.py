@@ -76,7 +76,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
 def _troubled(database: Database) -> dict[str, str]:
     """Runs with whatever a worker says of them; gives their public ids."""
     lost = _("The connection was lost {when}.", when=ngettext("after {n} token event", "after {n} token events", 3))
-    taken = [_sample(0), *(_sample(n, (flag,)) for n, flag in enumerate(FLAGS, 1)), _sample(50, (), lost)]
+    samples = [_sample(0), *(_sample(n, (flag,)) for n, flag in enumerate(FLAGS, 1)), _sample(50, (), lost)]
     why = _("Permission denied")
     warnings = [
         _("The server's log {path} cannot be read: {why}.", path="/var/log/llama.log", why=why),
@@ -85,10 +85,15 @@ def _troubled(database: Database) -> dict[str, str]:
             what=_("The model's file"),
             error="x.gguf",
         ),
-        _("{title} is {told} as the server says, not {said} as it was stated.", title=_("Context"), told="1", said="2"),
+        _(
+            "{title}: the server reports {reported}, not the stated {stated}.",
+            title=_("Context"),
+            reported="1",
+            stated="2",
+        ),
     ]
     too_long = exceeds_context(BUILT_IN["triple"].cases[0], 600, 512)
-    told = {"warnings": warnings, "left_out": [{"point": "512/128/1/0", "reason": too_long}]}
+    evidence = {"warnings": warnings, "left_out": [{"point": "512/128/1/0", "reason": too_long}]}
     suite = BUILT_IN["concurrency"]
     running = {
         "phase": joined(_("The server is ready."), _("Waiting for {time}.", time=format_duration(4))),
@@ -97,13 +102,13 @@ def _troubled(database: Database) -> dict[str, str]:
     refused = status_problem(404, "text/plain", b"", path="/v1/chat/completions", cleaner=TextCleaner(None))
     return {
         "flagged": add_run(
-            database, taken, evidence=run_checks.after(told, taken, None, None, server_metrics=_counted())
+            database, samples, evidence=run_checks.after(evidence, samples, None, None, server_metrics=_counted())
         ),
-        "failed": add_run(database, taken[:3], status="failed", error=lost),
+        "failed": add_run(database, samples[:3], status="failed", error=lost),
         "refused": add_run(database, status="failed", error=refused.message),
         "cancelled": add_run(database, status="cancelled"),
         "interrupted": add_run(database, status="interrupted", error=_("The worker process ended before the run did.")),
-        "running": add_run(database, taken[:1], status="running", progress=running),
+        "running": add_run(database, samples[:1], status="running", progress=running),
         "queued": add_run(database, status="queued"),
     }
 
@@ -147,7 +152,7 @@ def test_no_page_speaks_english(notebook: Notebook) -> None:
         answer = notebook.client.get(path, headers=CHINESE)
         assert answer.status_code == 200, path
         left[name] = _english(answer)
-    assert {name: found for name, found in left.items() if found} == {}
+    assert {name: sentences for name, sentences in left.items() if sentences} == {}
 
 
 def test_no_route_answers_in_english_found_or_not(notebook: Notebook) -> None:
@@ -158,7 +163,7 @@ def test_no_route_answers_in_english_found_or_not(notebook: Notebook) -> None:
         for method, path in walk.addresses(notebook.client.app, **names):
             if method == "GET" and not path.endswith(STREAMED):
                 left[path] = _english(notebook.client.get(path, headers=CHINESE))
-    assert {path: found for path, found in left.items() if found} == {}
+    assert {path: sentences for path, sentences in left.items() if sentences} == {}
 
 
 WRONG_URLS = (
@@ -174,7 +179,7 @@ WRONG_FORMS: list[tuple[str, dict[str, str]]] = [
     *(("/suites", {"title": "x", "prompt": prompt}) for prompt in ("", "p" * 10**6)),
     *(("/suites", {"title": "x", "prompt": "p", "output_tokens": count}) for count in ("0", "y")),
     *(("/suites", {"title": title, "prompt": "p", "output_tokens": "1"}) for title in ("", "triple")),
-    *(("/machines/devices", {"name": "x", "bandwidth": given, "memory": "-4"}) for given in ("", "q", "1")),
+    *(("/machines/devices", {"name": "x", "bandwidth": bandwidth, "memory": "-4"}) for bandwidth in ("", "q", "1")),
     *(("/runs", {"server": server, "suite": "nothing"}) for server in ("", "nothing", "strix-halo-8080")),
     *(("/shares", {"kind": kind, "run": "nothing"}) for kind in ("", "run", "comparison", "explorer", "ceiling")),
     ("/language", {"language": "tlh"}),
@@ -185,9 +190,9 @@ WRONG_FORMS: list[tuple[str, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "given"), WRONG_FORMS)
-def test_no_form_is_refused_in_english(notebook: Notebook, path: str, given: dict[str, str]) -> None:
-    answer = notebook.client.post(path, data=given, headers=CHINESE)
+@pytest.mark.parametrize(("path", "fields"), WRONG_FORMS)
+def test_no_form_is_refused_in_english(notebook: Notebook, path: str, fields: dict[str, str]) -> None:
+    answer = notebook.client.post(path, data=fields, headers=CHINESE)
     assert answer.status_code != 500
     assert _english(answer) == []
 
@@ -195,14 +200,14 @@ def test_no_form_is_refused_in_english(notebook: Notebook, path: str, given: dic
 @pytest.mark.parametrize(
     "path",
     [
-        *(f"/ceiling?{given}" for given in ("kv=zz&params=8", "params=0", "params=8&device=nothing", "gguf=x")),
-        *(f"/ceiling?{given}" for given in ("params=8&bandwidth=x", "params=8&bits=99&bandwidth=100", "gguf=/x.gguf")),
-        *(f"/compare?{given}" for given in ("run=x&run=y", "run=latest&run=latest", "run=latest&run=baseline")),
-        *(f"/history?{given}" for given in ("metric=x", "from=2026-05-01&to=2026-01-01", "from=x", "by=x", "only=x")),
-        *(f"/explore?{given}" for given in ("y=zz", "x=zz&y=ttft_ms", "y=ttft_ms&x=model&series=zz", "from=x")),
+        *(f"/ceiling?{query}" for query in ("kv=zz&params=8", "params=0", "params=8&device=nothing", "gguf=x")),
+        *(f"/ceiling?{query}" for query in ("params=8&bandwidth=x", "params=8&bits=99&bandwidth=100", "gguf=/x.gguf")),
+        *(f"/compare?{query}" for query in ("run=x&run=y", "run=latest&run=latest", "run=latest&run=baseline")),
+        *(f"/history?{query}" for query in ("metric=x", "from=2026-05-01&to=2026-01-01", "from=x", "by=x", "only=x")),
+        *(f"/explore?{query}" for query in ("y=zz", "x=zz&y=ttft_ms", "y=ttft_ms&x=model&series=zz", "from=x")),
         *(
-            f"/runs?{given}"
-            for given in ("sort=zz", "status=zz", "hidden=zz", "page=0", "page=x", "order=x", "text=zzz")
+            f"/runs?{query}"
+            for query in ("sort=zz", "status=zz", "hidden=zz", "page=0", "page=x", "order=x", "text=zzz")
         ),
         "/shares/new?kind=zz",
         "/machines/devices?q=zzz",
@@ -230,7 +235,7 @@ def test_what_a_measurement_of_memory_leaves(notebook: Notebook) -> None:
         with database.write() as session:
             probe = BandwidthProbe(machine_id=1, status=status, best_bytes_per_s=3e9, median_bytes_per_s=2e9, threads=4)
             probe.record = {"remarks": remarks, "samples": 20, "buffer_bytes": 2**30}
-            probe.error = _("The process that measured ended before it was done.")
+            probe.error = _("The measuring process ended before it had finished.")
             session.add(probe)
         assert _english(notebook.client.get(path, headers=CHINESE)) == []
 

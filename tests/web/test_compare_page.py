@@ -16,14 +16,14 @@ from app.db.tables import Run, now
 from app.results.compare import to_json
 from app.results.compare.soundness import server_shared
 from app.share import run as shared_run
-from tests.compare.runs import Q4, Q8, change, compared, place, run, taken
+from tests.compare.runs import Q4, Q8, change, compared, place, run, timed
 from tests.seed import seed
 
 
 @pytest.fixture
 def pair(database: Database) -> tuple[str, str]:
     q8, q4 = place(database)
-    return run(database, q8, taken(500, 50)), run(database, q4, taken(400, 60), hours=1)
+    return run(database, q8, timed(500, 50)), run(database, q4, timed(400, 60), hours=1)
 
 
 def text(html: str) -> str:
@@ -65,8 +65,8 @@ def test_its_json_is_the_document(client: TestClient, database: Database, pair: 
         "depth": 0,
     }
     assert set(document) == set(to_json(compared(database, *pair)))
-    one = client.get(f"/api/v1/compare?run={pair[0]}&run={pair[1]}&metric=tpot_ms").json()
-    assert [row["metric"] for row in one["points"][0]["rows"]] == ["tpot_ms"]
+    other_metric = client.get(f"/api/v1/compare?run={pair[0]}&run={pair[1]}&metric=tpot_ms").json()
+    assert [row["metric"] for row in other_metric["points"][0]["rows"]] == ["tpot_ms"]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_incomparable_runs_have_a_reason_instead_of_a_verdict(
 ) -> None:
     change(database, pair[1], suite_key="lengths", suite_sha256="b" * 64)
     html = client.get(f"/compare?run={pair[0]}&run={pair[1]}").text
-    assert "no verdict They played different suites: triple and lengths." in text(html)
+    assert "no verdict They ran different suites: triple and lengths." in text(html)
     assert "verdict-better" not in html
 
 
@@ -108,7 +108,7 @@ def test_every_kind_of_run_has_a_page(
 def test_many_at_once(client: TestClient, database: Database) -> None:
     with database.write() as session:
         ids = seed(session, runs=24, detailed=12)
-        one_of_each = {found.config_id: found.public_id for found in session.exec(select(Run))}
+        one_of_each = {run_row.config_id: run_row.public_id for run_row in session.exec(select(Run))}
     eight = "&".join(f"run={public_id}" for public_id in ids[-8:])
     page = client.get(f"/compare?{eight}")
     assert page.status_code == 200
@@ -128,9 +128,9 @@ def test_an_empty_comparison_offers_runs_and_searches_them(
     for public_id in pair:
         assert f'type="checkbox" name="run" value="{public_id}">' in html
     change(database, pair[0], note="needle in the hay")
-    found = client.get("/compare?text=needle").text
-    assert pair[0] in found
-    assert pair[1] not in found
+    page_found = client.get("/compare?text=needle").text
+    assert pair[0] in page_found
+    assert pair[1] not in page_found
 
 
 def test_one_run_asks_for_another_and_stays_chosen(client: TestClient, pair: tuple[str, str]) -> None:
@@ -149,17 +149,17 @@ def test_of_what_is_ticked_the_oldest_is_the_base(client: TestClient, pair: tupl
         assert '<input type="hidden" name="base" value="">' in client.get(page).text
     for names in ((newer, older), (older, newer), (newer, f"config:{older}"), ("latest", older)):
         asked = urlencode([("base", ""), *(("run", name) for name in names)])
-        found = client.get(f"/compare?{asked}", follow_redirects=False)
+        response = client.get(f"/compare?{asked}", follow_redirects=False)
         first, second = sorted(names, key=lambda name: older not in name)
-        wanted = urlencode([("run", first), ("run", second)])
-        assert (found.status_code, found.headers["location"]) == (303, f"/compare?{wanted}")
+        query = urlencode([("run", first), ("run", second)])
+        assert (response.status_code, response.headers["location"]) == (303, f"/compare?{query}")
 
 
 def test_a_base_that_was_chosen_stays_the_base(client: TestClient, pair: tuple[str, str]) -> None:
     older, newer = pair
     assert f'name="base" value="{newer}"' in client.get(f"/compare?run={newer}&pick=true").text
-    found = client.get(f"/compare?base={newer}&run={older}&run={newer}", follow_redirects=False)
-    assert found.headers["location"] == f"/compare?run={newer}&run={older}"
+    response = client.get(f"/compare?base={newer}&run={older}&run={newer}", follow_redirects=False)
+    assert response.headers["location"] == f"/compare?run={newer}&run={older}"
     assert client.get(f"/compare?base=&run={older}&run=nonesuch").status_code == 404
 
 
@@ -192,8 +192,8 @@ def test_the_list_of_runs_has_boxes_for_finished_ones(
 
 def test_hostile_names_stay_text(client: TestClient, database: Database) -> None:
     evil = '<script>alert("x")</script>'
-    one, two = place(database, replace(Q8, model=evil), replace(Q4, labels=[evil]))
-    a, b = run(database, one, taken(500, 50)), run(database, two, taken(400, 60), hours=1)
+    first, second = place(database, replace(Q8, model=evil), replace(Q4, labels=[evil]))
+    a, b = run(database, first, timed(500, 50)), run(database, second, timed(400, 60), hours=1)
     for path in (f"/compare?run={a}&run={b}", f"/compare?run={a}", "/compare", f"/runs/{b}", f"/compare?text={evil}"):
         assert "<script>alert" not in client.get(path).text
 
@@ -238,8 +238,8 @@ def test_a_baseline_that_is_hidden_is_said(client: TestClient, database: Databas
 
 def test_runs_without_a_sample_have_a_page_that_says_so(client: TestClient, database: Database) -> None:
     q8, q4 = place(database)
-    one, two = run(database, q8, []), run(database, q4, [])
-    for query in (f"run={one}&run={two}", f"run=config:{one}&run={two}"):
+    first, second = run(database, q8, []), run(database, q4, [])
+    for query in (f"run={first}&run={second}", f"run=config:{first}&run={second}"):
         answer = client.get(f"/compare?{query}")
         assert answer.status_code == 200
         assert "sample" in text(answer.text)
@@ -261,7 +261,7 @@ def open_pair(database: Database) -> tuple[str, str]:
     """A change too small for one run of each, on two servers."""
     (q8,), (q4,) = place(database, Q8), place(database, Q4, name="tower")
     plan = {"repetitions": 5, "warmups": 1, "model": None}
-    return run(database, q8, taken(500, 50), plan=plan), run(database, q4, taken(470, 53), hours=1, plan=plan)
+    return run(database, q8, timed(500, 50), plan=plan), run(database, q4, timed(470, 53), hours=1, plan=plan)
 
 
 def test_an_open_verdict_offers_the_runs_that_would_settle_it(
@@ -289,9 +289,9 @@ def test_only_what_can_be_measured_again_is_offered(
     with database.write() as session:
         servers.server(session, "tower-8080").archived_at = now()
         first = servers.server(session, "strix-halo-8080")
-        other = configs.freeze(session, first.id or 0, Q4, {}, "").id
+        other_config = configs.freeze(session, first.id or 0, Q4, {}, "").id
     assert [form["server"] for form in forms(client.get(query).text)] == ["strix-halo-8080"]
-    run(database, other or 0, taken(400, 60), hours=5)
+    run(database, other_config or 0, timed(400, 60), hours=5)
     html = client.get(query).text
     assert forms(html) == []
     assert "The server of A was last measured with another configuration" in text(html)
@@ -303,24 +303,24 @@ def test_a_settled_verdict_offers_none(client: TestClient, pair: tuple[str, str]
 
 def test_two_runs_of_one_configuration_are_run_again_once(client: TestClient, database: Database) -> None:
     (q8,) = place(database, Q8)
-    one, two = run(database, q8, taken(500, 50)), run(database, q8, taken(470, 53), hours=1)
-    html = client.get(f"/compare?run={one}&run={two}").text
+    first, second = run(database, q8, timed(500, 50)), run(database, q8, timed(470, 53), hours=1)
+    html = client.get(f"/compare?run={first}&run={second}").text
     assert len(forms(html)) == 1
     assert "compare all runs of both" not in html
 
 
 def test_a_disturbed_run_is_measured_again_once(client: TestClient, database: Database) -> None:
     (q8,), (q4,) = place(database, Q8), place(database, Q4, name="tower")
-    one = run(database, q8, taken(500, 50))
-    two = run(database, q4, taken(300, 90), hours=1, evidence={"unsound": [server_shared()]})
-    html = client.get(f"/compare?run={one}&run={two}").text
+    first = run(database, q8, timed(500, 50))
+    two = run(database, q4, timed(300, 90), hours=1, evidence={"unsound": [server_shared()]})
+    html = client.get(f"/compare?run={first}&run={two}").text
     assert forms(html) == [{"server": "tower-8080", "suite": "triple", "runs": "1"}]
 
 
 def test_a_disturbed_run_is_marked_in_lists_and_on_its_page(client: TestClient, database: Database) -> None:
     q8, q4 = place(database)
-    base = run(database, q8, taken(500, 50))
-    later = run(database, q4, taken(300, 90), hours=1, evidence={"unsound": [server_shared()]})
+    base = run(database, q8, timed(500, 50))
+    later = run(database, q4, timed(300, 90), hours=1, evidence={"unsound": [server_shared()]})
     with database.write() as session:
         baselines.pin(session, base)
     reason = "the server worked for somebody else during the run"

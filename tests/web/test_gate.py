@@ -189,6 +189,6 @@ def test_sessions_that_cannot_be_written_are_a_sentence(settings: Settings, tmp_
 
 
 def test_another_password_signs_with_another_key(locked: Settings) -> None:
-    other = locked.model_copy(update={"password": SecretStr("other")})
+    other_settings = locked.model_copy(update={"password": SecretStr("other")})
     assert session_key(locked) == session_key(locked.model_copy())
-    assert session_key(locked) != session_key(other)
+    assert session_key(locked) != session_key(other_settings)

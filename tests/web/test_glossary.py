@@ -10,7 +10,7 @@ from app.metrics import FLAGS, HEADLINE_METRICS, metrics
 from app.web.terms import SECTIONS, entry
 from tests.seed import seed
 
-ENTRIES = [each for entries in SECTIONS.values() for each in entries]
+ENTRIES = [entry for entries in SECTIONS.values() for entry in entries]
 
 
 @pytest.mark.parametrize("name", [*metrics(), *(f"flag-{key}" for key in FLAGS)])
@@ -23,15 +23,15 @@ def test_every_verdict_has_its_entry(word: str) -> None:
     assert entry(word) is not None
 
 
-@pytest.mark.parametrize("each", ENTRIES, ids=lambda each: each.key)
-def test_an_entry_is_one_short_paragraph(each: object) -> None:
-    text = getattr(each, "text", "")
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.key)
+def test_an_entry_is_one_short_paragraph(entry: object) -> None:
+    text = getattr(entry, "text", "")
     assert 30 < len(text) < 400
     assert text.endswith(".")
 
 
 def test_anchors_are_unique() -> None:
-    keys = [each.key for each in ENTRIES]
+    keys = [entry.key for entry in ENTRIES]
     assert len(keys) == len(set(keys))
 
 

@@ -26,11 +26,11 @@ def test_every_address_that_knows_get_knows_head(client: TestClient, database: D
     for method, path in addresses(client.app, **names):
         if method != "GET" or "discover" in path:
             continue
-        one, other = (client.request(each, path, follow_redirects=False) for each in ("GET", "HEAD"))
-        assert other.status_code == one.status_code, path
-        assert other.content == b"", path
+        get, head = (client.request(method, path, follow_redirects=False) for method in ("GET", "HEAD"))
+        assert head.status_code == get.status_code, path
+        assert head.content == b"", path
         for name in ("content-type", "location", "content-security-policy"):
-            assert other.headers.get(name) == one.headers.get(name), (path, name)
+            assert head.headers.get(name) == get.headers.get(name), (path, name)
         asked += 1
     assert asked > 25
 

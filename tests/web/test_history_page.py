@@ -20,9 +20,9 @@ def ids(database: Database) -> list[str]:
 
 
 def figure(page: str) -> dict[str, Any]:
-    found = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    parsed: dict[str, Any] = json.loads(found[1])
+    match = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert match is not None
+    parsed: dict[str, Any] = json.loads(match[1])
     return parsed
 
 
@@ -105,9 +105,9 @@ def test_series_by_a_field_lead_to_one_value_of_it(client: TestClient, database:
 
 def test_several_fields_are_chosen_together(client: TestClient, ids: list[str]) -> None:
     both = shown_runs(client.get("/history?only=quantization:Q4_K_M&only=engine_version:llama.cpp b6301").text)
-    one = shown_runs(client.get("/history?only=quantization:Q4_K_M").text)
+    q4_runs = shown_runs(client.get("/history?only=quantization:Q4_K_M").text)
     assert both
-    assert both < one
+    assert both < q4_runs
     assert "No finished run matches" in client.get("/history?only=quantization:Q9").text
 
 
@@ -187,7 +187,7 @@ def test_a_shift_within_a_configuration_is_marked_and_linked(client: TestClient,
     assert re.search(r"decode −1[3-7] % since \d+ \w+ 2026, same configuration", page)
     assert f'<a href="/runs/{runs[7]}">last run before</a>' in page
     assert f'<a href="/runs/{runs[8]}">first run after</a>' in page
-    assert [each["name"] for each in figure(page)["layout"]["shapes"] if "name" in each] == ["worse"]
+    assert [shape["name"] for shape in figure(page)["layout"]["shapes"] if "name" in shape] == ["worse"]
 
 
 def test_the_overview_says_which_level_shifted_lately(client: TestClient, database: Database) -> None:
@@ -234,7 +234,7 @@ def test_a_slow_drift_is_news_and_no_shift(client: TestClient, database: Databas
     page = client.get("/history?machine=m3-ultra").text
     assert re.search(rf"d{expected}", page)
     assert "last run before" not in page
-    assert [each["name"] for each in figure(page)["layout"]["shapes"] if "name" in each] == ["worse"]
+    assert [shape["name"] for shape in figure(page)["layout"]["shapes"] if "name" in shape] == ["worse"]
 
 
 def test_the_number_of_queries_does_not_grow(client: TestClient, database: Database) -> None:
@@ -242,9 +242,9 @@ def test_the_number_of_queries_does_not_grow(client: TestClient, database: Datab
         seed(session, runs=60)
     statements = []
     web: Database = client.app.state.database  # type: ignore[attr-defined]  # a Starlette app has a state
-    event.listen(web.engine, "before_cursor_execute", lambda *told: statements.append(told[2]))
+    event.listen(web.engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
     client.get("/history?by=engine&only=quantization:Q4_K_M&from=2026-08-01")
-    assert len([each for each in statements if each.startswith("SELECT")]) <= 20
+    assert len([statement for statement in statements if statement.startswith("SELECT")]) <= 20
 
 
 @pytest.mark.parametrize("page", ["/history", "/runs", "/explore"])

@@ -24,7 +24,7 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def guess(passwords: PasswordChecker, *guesses: bytes) -> list[bool]:
     async def all_of_them() -> list[bool]:
-        return [await passwords.match(each) for each in guesses]
+        return [await passwords.match(guess) for guess in guesses]
 
     return asyncio.run(all_of_them())
 

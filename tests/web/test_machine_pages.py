@@ -141,8 +141,8 @@ def test_what_a_person_typed_is_never_overwritten_by_the_catalogue(
     client.post("/machines/box", data=as_form(fields_of(client.get("/machines/box/edit").text)))
     with database.read() as session:
         (card,) = machines.machine(session, "box").accelerators
-    (known,) = [device for device in built_in().devices if device.name == "GeForce RTX 3090"]
-    assert card == asdict(known.accelerator()) | {
+    (catalogue_device,) = [device for device in built_in().devices if device.name == "GeForce RTX 3090"]
+    assert card == asdict(catalogue_device.accelerator()) | {
         "name": "RTX 3090", "count": 2,
         **{key: float(typed[field]) * factor for key, (field, factor) in COLUMNS.items() if field in typed},
         **({"source": "typed", "note": ""} if "accelerator_bandwidth" in typed else {}),
@@ -282,7 +282,7 @@ PROFILE = Profile(
 
 @pytest.fixture
 def detected(monkeypatch: pytest.MonkeyPatch) -> Profile:
-    monkeypatch.setattr("app.hardware.detect.detect", lambda catalogue: PROFILE)
+    monkeypatch.setattr("app.web.pages.machines.detect", lambda catalogue: PROFILE)
     return PROFILE
 
 
@@ -317,8 +317,8 @@ def test_detecting_keeps_what_a_person_typed(client: TestClient, database: Datab
     assert "Detect this machine" in client.get("/machines/my-box").text
     page = client.get("/machines/my-box/edit?detect=true").text
     assert rows_of(page) == [("NVIDIA GeForce RTX 3090", "936.1"), ("Homemade", "5"), ("", "")]
-    for kept in ('value="My box"', "water-cooled", 'value="Detected 9000"', 'value="77"'):
-        assert kept in page
+    for text in ('value="My box"', "water-cooled", 'value="Detected 9000"', 'value="77"'):
+        assert text in page
 
 
 def test_another_machine_is_neither_detected_nor_measured(
@@ -364,8 +364,8 @@ def test_measuring_is_watched_and_its_end_shows_the_page_again(
     ended = client.get("/machines/box/bandwidth", headers={"hx-request": "true"})
     assert ended.headers["hx-refresh"] == "true"
     page = client.get("/machines/box").text
-    for told in ("measured", "typed", "a lower bound", "31.2&nbsp;% of what is stated", "Unstable"):
-        assert told in page
+    for text in ("measured", "typed", "a lower bound", "31.2&nbsp;% of what is stated", "Unstable"):
+        assert text in page
     assert "so the one before it counts" not in page
 
 
@@ -395,7 +395,7 @@ def test_a_doubtful_measurement_never_lowers_what_is_known(
     with database.read() as session:
         memory = machines.devices(session, machine)[0]
     assert memory.bandwidth_bytes_per_s == counts
-    assert {each.bytes_per_s for each in memory.bandwidths} == {15e9, stated or 15e9}
+    assert {bandwidth.bytes_per_s for bandwidth in memory.bandwidths} == {15e9, stated or 15e9}
     page = client.get("/machines/box").text
     assert "a lower bound, in doubt" in page
     assert ("the higher stated figure is used" in page) == (counts != 15e9)
@@ -465,12 +465,12 @@ def test_sizes_are_short_in_the_form_and_stay_exact(client: TestClient, database
 def fields_of(page: str) -> list[tuple[str, str]]:
     """Names and values of the inputs of a form, in their order."""
     inputs = re.findall(r"<input [^>]*>", page)
-    named = [(re.search(r' name="([^"]*)"', each), re.search(r' value="([^"]*)"', each)) for each in inputs]
+    named = [(re.search(r' name="([^"]*)"', field), re.search(r' value="([^"]*)"', field)) for field in inputs]
     return [(name[1], unescape(value[1]) if value else "") for name, value in named if name]
 
 
 def as_form(items: list[tuple[str, str]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for name, value in items:
-        found.setdefault(name, []).append(value)
-    return found
+        values.setdefault(name, []).append(value)
+    return values

@@ -73,7 +73,7 @@ def test_no_such_model(client: TestClient, run: str) -> None:
 
 def test_from_a_run_to_the_form_and_back(client: TestClient, unknown: str) -> None:
     page = client.get(f"/runs/{unknown}").text
-    assert "How many bytes the model reads for a token is unknown" in text_of(page)
+    assert "The bytes the model reads per token are unknown" in text_of(page)
     link = re.search(r'href="(/models/1\?back=[^"]+)#tell">Add model details<', page)
     assert link is not None
     form = client.get(link[1]).text
@@ -153,16 +153,16 @@ def test_paths_that_are_no_gguf_file(client: TestClient, database: Database, unk
     (tmp_path / "empty.gguf").touch()
     os.mkfifo(tmp_path / "pipe.gguf")
     for path, text in (
-        (str(secret), "secret.txt is not a sound GGUF file: it does not begin with the letters GGUF."),
+        (str(secret), "secret.txt is not a valid GGUF file: it does not begin with the letters GGUF."),
         (str(tmp_path), "is not a file."),
         (str(tmp_path / "pipe.gguf"), "pipe.gguf is not a file."),
         (str(tmp_path / "absent.gguf"), "There is no file absent.gguf at that path"),
-        ("models/m.gguf", "Type the whole path"),
+        ("models/m.gguf", "Enter the full path"),
         ("/dev/zero", "zero is not a file."),
-        (str(tmp_path / "empty.gguf"), "empty.gguf is not a sound GGUF file: it does not begin with the letters GGUF."),
+        (str(tmp_path / "empty.gguf"), "empty.gguf is not a valid GGUF file: it does not begin with the letters GGUF."),
         (f"/{'x' * 5000}", "cannot be read: File name too long."),
-        ("/nul\0byte", "Type the whole path"),
-        ("", "Type the whole path"),
+        ("/nul\0byte", "Enter the full path"),
+        ("", "Enter the full path"),
     ):
         page = tell(client, 422, way="gguf", path=path)
         assert text in page, path
@@ -173,9 +173,9 @@ def test_paths_that_are_no_gguf_file(client: TestClient, database: Database, unk
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"way": "config", "text": "{"}, "This is not sound JSON"),
-        ({"way": "config", "text": ""}, "This is not sound JSON"),
-        ({"way": "config", "text": "[" * 200_000}, "This is not sound JSON"),
+        ({"way": "config", "text": "{"}, "This is not valid JSON"),
+        ({"way": "config", "text": ""}, "This is not valid JSON"),
+        ({"way": "config", "text": "[" * 200_000}, "This is not valid JSON"),
         ({"way": "config", "text": " " * 300_000}, "It is larger than any config.json."),
         ({"way": "config", "text": '{"a": 1}'}, "This is not the config.json of a language model"),
         ({"way": "config", "text": QWEN, "bits": "many"}, "Bits per weight must be a number"),
@@ -191,7 +191,7 @@ def test_what_makes_no_sense_is_one_sentence_and_stays(
 
 
 def test_an_upload_is_bounded(client: TestClient, unknown: str) -> None:
-    for content, text in ((b" " * 3_000_000, "larger than any config.json"), (b"\xff\xfe" * 99, "not sound JSON")):
+    for content, text in ((b" " * 3_000_000, "larger than any config.json"), (b"\xff\xfe" * 99, "not valid JSON")):
         answer = client.post("/models/1", data={"way": "config"}, files={"file": ("c.json", content)})
         assert answer.status_code == 422
         assert text in text_of(answer.text)
@@ -199,5 +199,5 @@ def test_an_upload_is_bounded(client: TestClient, unknown: str) -> None:
 
 def test_a_quantization_that_is_unknown_asks_for_its_bits(client: TestClient, unknown: str) -> None:
     config = json.dumps({**MODELS["Llama-3.1-8B"], "quantization_config": {"quant_method": "new"}})
-    assert "say the bits per weight too" in tell(client, 422, way="config", text=config)
+    assert "enter the bits per weight too" in tell(client, 422, way="config", text=config)
     tell(client, way="config", text=config, bits="4.5")

@@ -20,8 +20,8 @@ def ids(database: Database) -> list[str]:
 
 
 def undo_of(page: str) -> str | None:
-    found = re.search(r'<div class="notice good done".*?action="([^"]+)".*?Undo', page, re.DOTALL)
-    return found[1] if found else None
+    match = re.search(r'<div class="notice good done".*?action="([^"]+)".*?Undo', page, re.DOTALL)
+    return match[1] if match else None
 
 
 def test_note_and_labels_stand_on_the_page_and_in_the_list(client: TestClient, ids: list[str]) -> None:
@@ -65,7 +65,7 @@ def test_a_hidden_run_says_why_and_one_press_takes_it_back(client: TestClient, i
 def test_hiding_without_a_reason_is_refused(client: TestClient, ids: list[str]) -> None:
     answer = client.post(f"/runs/{ids[0]}/hide", data={"reason": " "})
     assert answer.status_code == 422
-    assert "Say why" in answer.text
+    assert "Enter the reason" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ def test_a_configuration_has_a_page_with_its_runs_and_a_note(
     page = client.get(f"/runs/{ids[-1]}").text
     link = re.search(r'href="(/configs/\w{64}\?server=[^"]+)"', page)
     assert link is not None
-    found = client.get(link[1]).text
-    assert {*re.findall(r"/runs/(seed\d+)", found)} >= same
-    assert config.fingerprint[:12] in found
-    assert "What changed" in found
-    server = re.search(r'name="server" value="([^"]+)"', found)
+    config_page = client.get(link[1]).text
+    assert {*re.findall(r"/runs/(seed\d+)", config_page)} >= same
+    assert config.fingerprint[:12] in config_page
+    assert "What changed" in config_page
+    server = re.search(r'name="server" value="([^"]+)"', config_page)
     assert server is not None
     form = {"server": server[1], "note": "the new kernels"}
     noted = client.post(f"/configs/{config.fingerprint}/note", data=form)

@@ -30,8 +30,10 @@ def answers(database: Database) -> list[tuple[dict[str, str], set[str], set[str]
     with database.read() as session:
         for parameters in questions(session):
             rows, _ = list_runs(session, RunFilter.parse(parameters), per_page=1000)
-            counted = {row.public_id for row in rows if row.status == "done" and row.fingerprint and not row.hidden_at}
-            answers.append((parameters, {row.public_id for row in rows}, counted))
+            counting_ids = {
+                row.public_id for row in rows if row.status == "done" and row.fingerprint and not row.hidden_at
+            }
+            answers.append((parameters, {row.public_id for row in rows}, counting_ids))
     return answers
 
 
@@ -42,21 +44,21 @@ def in_history(page: str) -> set[str]:
 
 
 def test_pages_api_and_exports(client: TestClient, answers: list[tuple[dict[str, str], set[str], set[str]]]) -> None:
-    for parameters, expected, counted in answers:
+    for parameters, expected, counting_ids in answers:
         query = urlencode(parameters)
         document = client.get(f"/api/v1/runs?per_page=500&{query}").json()
         assert {run["id"] for run in document["runs"]} == expected, parameters
         assert set(listed(client.get(f"/runs?{query}").text)) == expected, parameters
         raw = urlencode(RAW | parameters)
-        assert {row["run"] for row in client.get(f"/explore.json?{raw}").json()["rows"]} == counted, parameters
+        assert {row["run"] for row in client.get(f"/explore.json?{raw}").json()["rows"]} == counting_ids, parameters
         rows = list(csv.DictReader(io.StringIO(client.get(f"/explore.csv?{raw}").text)))
-        assert {row["run"] for row in rows} == counted, parameters
+        assert {row["run"] for row in rows} == counting_ids, parameters
         offered = re.findall(r'name="run" value="(\w+)"', client.get(f"/compare?{query}").text)
         usable = urlencode({**parameters, "status": "done", "hidden": "without"})
         usable_ids = [run["id"] for run in client.get(f"/api/v1/runs?per_page=20&{usable}").json()["runs"]]
         assert offered == usable_ids, parameters
         if "suite" in parameters:
-            assert in_history(client.get(f"/history?{query}").text) == counted, parameters
+            assert in_history(client.get(f"/history?{query}").text) == counting_ids, parameters
 
 
 def test_commands(

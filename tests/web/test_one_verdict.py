@@ -17,7 +17,7 @@ from app.db.tables import now
 from app.results.compare import compare, soundness, standings
 from app.schemas.run_document import run_document
 from app.share import comparison as shared
-from tests.compare.runs import POINT, place, run, taken
+from tests.compare.runs import POINT, place, run, timed
 from tests.seed import made_sample
 
 OTHER_POINT = Workload(2048, 32)
@@ -33,59 +33,59 @@ def answers(length: int, ttft_ms: float = 500, decode_tokens_per_s: float = 50) 
 def streams(ttft_ms: float, decode_tokens_per_s: float) -> list[Sample]:
     return [
         replace(sample, ordinal=2 * sample.ordinal + stream, round=sample.ordinal, stream=stream)
-        for sample in taken(ttft_ms, decode_tokens_per_s, replace(POINT, concurrency=2))
+        for sample in timed(ttft_ms, decode_tokens_per_s, replace(POINT, concurrency=2))
         for stream in range(2)
     ]
 
 
 def both(ttft_ms: float, decode_tokens_per_s: float) -> list[Sample]:
     """Of two points."""
-    second = taken(4 * ttft_ms, decode_tokens_per_s, OTHER_POINT)
-    first = taken(ttft_ms, decode_tokens_per_s)
+    second = timed(4 * ttft_ms, decode_tokens_per_s, OTHER_POINT)
+    first = timed(ttft_ms, decode_tokens_per_s)
     return [*first, *(replace(sample, ordinal=sample.ordinal + len(first)) for sample in second)]
 
 
 NOISY = (1.0, 1.5, 0.7, 1.2, 0.9)
 BUSY = {"unsound": [soundness.machine_busy("during", 0.5)]}
 KINDS: dict[str, tuple[list[Sample], dict[str, Any]]] = {
-    "alike": (taken(500, 50), {}),
-    "faster": (taken(300, 90), {}),
-    "slower": (taken(900, 30), {}),
-    "mixed": (taken(900, 90), {}),
-    "a little faster": (taken(470, 53), {}),
-    "one repetition": (taken(300, 90, noise=(1.0,)), {}),
-    "equal repetitions": (taken(500, 50, noise=(1.0,) * 4), {}),
-    "huge": (taken(5, 5000), {}),
-    "noisy": (taken(300, 90, noise=NOISY), {}),
-    "busy": (taken(300, 90), {"evidence": BUSY}),
-    "of an earlier version": (taken(300, 90), {"evidence": {"cpu_load_share_before": 0.9}}),
-    "without evidence": (taken(300, 90), {"evidence": {}}),
-    "hidden": (taken(300, 90), {"hidden_at": now(), "hidden_reason": "a test"}),
-    "failed": (taken(300, 90), {"status": "failed", "error": "It failed."}),
-    "edited suite": (taken(300, 90), {"suite_sha256": "b" * 64}),
-    "other suite": (taken(300, 90), {"suite_key": "lengths", "suite_sha256": "c" * 64}),
+    "alike": (timed(500, 50), {}),
+    "faster": (timed(300, 90), {}),
+    "slower": (timed(900, 30), {}),
+    "mixed": (timed(900, 90), {}),
+    "a little faster": (timed(470, 53), {}),
+    "one repetition": (timed(300, 90, noise=(1.0,)), {}),
+    "equal repetitions": (timed(500, 50, noise=(1.0,) * 4), {}),
+    "huge": (timed(5, 5000), {}),
+    "noisy": (timed(300, 90, noise=NOISY), {}),
+    "busy": (timed(300, 90), {"evidence": BUSY}),
+    "of an earlier version": (timed(300, 90), {"evidence": {"cpu_load_share_before": 0.9}}),
+    "without evidence": (timed(300, 90), {"evidence": {}}),
+    "hidden": (timed(300, 90), {"hidden_at": now(), "hidden_reason": "a test"}),
+    "failed": (timed(300, 90), {"status": "failed", "error": "It failed."}),
+    "edited suite": (timed(300, 90), {"suite_sha256": "b" * 64}),
+    "other suite": (timed(300, 90), {"suite_key": "lengths", "suite_sha256": "c" * 64}),
     "short answers": (answers(16, 300, 90), {}),
     "several points": (both(300, 90), {}),
     "main point elsewhere": (both(300, 90), {"main_point_key": OTHER_POINT.key}),
-    "other point": (taken(300, 90, OTHER_POINT), {}),
+    "other point": (timed(300, 90, OTHER_POINT), {}),
     "streams": (streams(300, 90), {}),
     "no sample": ([], {}),
 }
 
 
-def text(client: TestClient, database: Database, base: str, other: str) -> dict[str, str | None]:
+def text(client: TestClient, database: Database, base: str, compared_id: str) -> dict[str, str | None]:
     """The verdict of a pair in each place, `None` for none; `base` is pinned."""
-    query = f"run={base}&run={other}"
+    query = f"run={base}&run={compared_id}"
     with database.read() as session:
-        comparison = compare(session, [base, other], engines.titles())
-        standing = standings(session, [other]).get(other)
-        document = run_document(session, other)
-        remarks = shared.snapshot(session, [base, other]).remarks
+        comparison = compare(session, [base, compared_id], engines.titles())
+        standing = standings(session, [compared_id]).get(compared_id)
+        document = run_document(session, compared_id)
+        remarks = shared.snapshot(session, [base, compared_id]).remarks
     terminal = re.search(r"B against A: (?:no verdict|\S+ (\w+))\.", comparison_text(comparison))
     page = client.get(f"/compare?{query}").text
     line = re.search(r'verdict-line">.*?(?:verdict-(\w+)|no verdict)', page, re.DOTALL)
     listed = client.get("/runs").text
-    mark = re.search(rf'verdict-(\w+)" href="/compare\?run={base}&amp;run={other}"', listed)
+    mark = re.search(rf'verdict-(\w+)" href="/compare\?run={base}&amp;run={compared_id}"', listed)
     share = next(remark for remark in remarks if remark.startswith("Result B against A")).partition(" · ")[2]
     assert terminal
     assert line
@@ -99,7 +99,7 @@ def text(client: TestClient, database: Database, base: str, other: str) -> dict[
     if standing:  # a hidden or failed run has none
         title = re.search(
             r'baseline-title">Against the baseline(?:: <span class="verdict verdict-(\w+))?',
-            client.get(f"/runs/{other}").text,
+            client.get(f"/runs/{compared_id}").text,
         )
         verdicts |= {
             "baseline": standing.verdict,
@@ -113,7 +113,7 @@ def text(client: TestClient, database: Database, base: str, other: str) -> dict[
         if previous["id"] == base:
             title = re.search(
                 r'changed-title">What changed(?:: <span class="verdict verdict-(\w+))?',
-                client.get(f"/runs/{other}").text,
+                client.get(f"/runs/{compared_id}").text,
             )
             verdicts |= {"what changed": previous["verdict"]}
             verdicts |= {"what changed on its page": title[1]} if title else {}
@@ -127,7 +127,13 @@ def histories(database: Database) -> list[int]:
     q8, q4 = place(database)
     for hour in range(6):
         run(database, q8, both(500 + 3 * hour, 50 + hour / 5), hours=hour - 40)
-        run(database, q8, taken(2000 + 90 * hour, 50 + hour, OTHER_POINT), hours=hour - 30, suite_sha256="b" * 64)
+        run(
+            database,
+            q8,
+            timed(2000 + 90 * hour, 50 + hour, OTHER_POINT),
+            hours=hour - 30,
+            suite_sha256="b" * 64,
+        )
     return [q8, q4]
 
 
@@ -137,10 +143,10 @@ def test_every_place_says_the_same_of_a_pair(
 ) -> None:
     samples, fields = KINDS[kind]
     base = run(database, histories[0], both(500, 50))
-    other = run(database, histories[1], samples, hours=1, **fields)
+    compared_id = run(database, histories[1], samples, hours=1, **fields)
     with database.write() as session:
         baselines.pin(session, base)
-    verdicts = text(client, database, base, other)
+    verdicts = text(client, database, base, compared_id)
     assert len(set(verdicts.values())) == 1, verdicts
     is_uncompared = kind in (
         "hidden",

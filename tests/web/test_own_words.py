@@ -98,7 +98,7 @@ def test_a_usual_reason_is_a_message_and_any_other_is_not(client: TestClient) ->
     with database.read() as session:
         public_id = newest_done(session, 1)[0]
     client.post(f"/runs/{public_id}/hide", data={"reason": "只是試試看。"}, headers=CHINESE)
-    assert "It was only a try." in text_of(client.get(f"/runs/{public_id}").text)
+    assert "It was only a trial." in text_of(client.get(f"/runs/{public_id}").text)
     assert "只是試試看。" in text_of(client.get(f"/runs/{public_id}", headers=CHINESE).text)
     client.post(f"/runs/{public_id}/hide", data={"reason": HIDDEN}, headers=CHINESE)
     assert HIDDEN in text_of(client.get(f"/runs/{public_id}", headers=CHINESE).text)

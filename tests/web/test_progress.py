@@ -35,12 +35,12 @@ def end(database: Database, run_id: int) -> None:
 
 def messages(stream: str) -> list[tuple[str, str]]:
     """Event name and text of each message."""
-    found = []
+    events = []
     for block in filter(None, stream.split("\n\n")):
         lines = block.split("\n")
         name = next((line.removeprefix("event: ") for line in lines if line.startswith("event:")), "")
-        found.append((name, "\n".join(line.removeprefix("data: ") for line in lines if line.startswith("data:"))))
-    return found
+        events.append((name, "\n".join(line.removeprefix("data: ") for line in lines if line.startswith("data:"))))
+    return events
 
 
 def test_a_running_run_says_where_it_is(client: TestClient, database: Database, queued: str) -> None:
@@ -48,8 +48,8 @@ def test_a_running_run_says_where_it_is(client: TestClient, database: Database, 
     start(database, queued, phase="Measuring.", step="sample 2 of 5", last=last, remaining_s=75.0, at=time.time())
     page = client.get(f"/runs/{queued}/progress").text
     assert '<progress max="6" value="2"' in page
-    for wanted in ("sample 2 of 5", "Measuring.", "TTFT 512 ms", "decode – tok/s", "1 min 1", "so far"):
-        assert wanted in page
+    for text in ("sample 2 of 5", "Measuring.", "TTFT 512 ms", "decode – tok/s", "1 min 1", "so far"):
+        assert text in page
     assert f'action="/runs/{queued}/cancel"' in page
     assert queued in client.get("/").text
     assert "sample 2 of 5" in client.get("/runs").text

@@ -72,8 +72,8 @@ def test_llama_bench_is_told_with_the_runs_own_lengths(
     client: TestClient, database: Database, seeded: list[str], streams: int, suite: str, count: int
 ) -> None:
     point = Workload(300, 64, streams)
-    taken = [made_sample(n, point, 500.0, 50.0) for n in range(streams)]
-    text = read(client, add_run(database, taken, suite_key=suite))
+    samples = [made_sample(n, point, 500.0, 50.0) for n in range(streams)]
+    text = read(client, add_run(database, samples, suite_key=suite))
     assert text.count("llama-bench -p 0 -n 64 -d 300") == count
 
 
@@ -98,9 +98,9 @@ def test_samples_left_out_are_counted_and_explained(client: TestClient, database
 
 def test_client_and_server_that_disagree_are_told(client: TestClient, database: Database, seeded: list[str]) -> None:
     slow = [
-        replace(one, trace=replace(one.trace, server=replace(one.trace.server, decode_ms=3000.0)))
-        for one in (sample(1), sample(2), sample(3))
-        if one.trace.server is not None
+        replace(measured, trace=replace(measured.trace, server=replace(measured.trace.server, decode_ms=3000.0)))
+        for measured in (sample(1), sample(2), sample(3))
+        if measured.trace.server is not None
     ]
     text = read(client, add_run(database, slow))
     assert re.search(r"Roofmark timed [\d.]+ tok/s decode, the server states 42.3 tok/s: [\d.]+ % more\.", text)
@@ -108,13 +108,13 @@ def test_client_and_server_that_disagree_are_told(client: TestClient, database: 
 
 
 def test_bundled_events_are_the_named_cause(client: TestClient, database: Database, seeded: list[str]) -> None:
-    taken = []
+    samples = []
     for i in range(3):
-        one = sample(i)
-        kept = tuple(e for j, e in enumerate(one.trace.events) if e.kind is not Kind.ANSWER or j % 3 == 0)
-        assert one.trace.server is not None
-        taken.append(sample(i, events=kept, server=replace(one.trace.server, decode_ms=3500.0)))
-    text = read(client, add_run(database, taken))
+        streamed = sample(i)
+        events = tuple(e for j, e in enumerate(streamed.trace.events) if e.kind is not Kind.ANSWER or j % 3 == 0)
+        assert streamed.trace.server is not None
+        samples.append(sample(i, events=events, server=replace(streamed.trace.server, decode_ms=3500.0)))
+    text = read(client, add_run(database, samples))
     assert "Events hold several tokens each" in text
     assert "Chunk gap of sample" in text
 
@@ -124,14 +124,14 @@ def test_counting_n_over_the_time_of_n_minus_1_is_recognised(database: Database)
     from app.metrics.server_vs_client import disagreement
 
     point = Workload(512, 11)
-    one = made_sample(0, point, 500.0, 50.0)
-    assert one.trace.server is not None
-    assert one.trace.server.decode_ms is not None
-    stated = replace(one.trace.server, decode_ms=one.trace.server.decode_ms * 10 / 11)
-    taken = [replace(one, trace=replace(one.trace, server=stated))]
-    warning = disagreement(compute_metrics(taken), taken)
+    plain = made_sample(0, point, 500.0, 50.0)
+    assert plain.trace.server is not None
+    assert plain.trace.server.decode_ms is not None
+    stated = replace(plain.trace.server, decode_ms=plain.trace.server.decode_ms * 10 / 11)
+    samples = [replace(plain, trace=replace(plain.trace, server=stated))]
+    warning = disagreement(compute_metrics(samples), samples)
     assert warning is not None
-    assert "divide all tokens by the time of one interval less" in warning
+    assert "divide all n tokens by the time of n - 1 intervals" in warning
 
 
 def test_several_points_stand_in_a_table(client: TestClient, seeded: list[str]) -> None:
@@ -141,9 +141,9 @@ def test_several_points_stand_in_a_table(client: TestClient, seeded: list[str]) 
     assert "TTFT at 200 prompt tokens" in text
     assert "Slope prefill tok/s" in text
     assert "8,000 prompt tokens" in text
-    other = client.get(f"/runs/{lengths}?point=8000/128/1/0").text
-    assert re.search(r"point=8000%2F128%2F1%2F0[^>]*aria-current", other) or re.search(
-        r"point=8000/128/1/0[^>]*aria-current", other
+    other_page = client.get(f"/runs/{lengths}?point=8000/128/1/0").text
+    assert re.search(r"point=8000%2F128%2F1%2F0[^>]*aria-current", other_page) or re.search(
+        r"point=8000/128/1/0[^>]*aria-current", other_page
     )
     refused = client.get(f"/runs/{lengths}?point=5")
     assert refused.status_code == 422
@@ -176,17 +176,17 @@ def test_a_change_is_set_beside_the_run_before(client: TestClient, database: Dat
         model = session.get(Model, config.model_id)
         assert model is not None
         larger = replace(snapshot_of(config, model), settings={**config.settings, "context": 65536})
-        other = configs.freeze(session, config.server_id, larger, {}, "").id
+        other_config = configs.freeze(session, config.server_id, larger, {}, "").id
     old = add_run(database, [made_sample(n, POINT, 500.0, 50.0) for n in range(3)], suite_sha256="a" * 64)
     now = datetime.now(UTC)
-    taken = [made_sample(n, POINT, 400.0, 50.0) for n in range(3)]
-    new = add_run(database, taken, suite_sha256="a" * 64, config_id=other, started_at=now)
+    samples = [made_sample(n, POINT, 400.0, 50.0) for n in range(3)]
+    new = add_run(database, samples, suite_sha256="a" * 64, config_id=other_config, started_at=now)
     text = read(client, new)
     assert "Context 4,096 → 65,536" in text
     assert re.search(r"TTFT 500 → 400 ms −20 % ", text)
     assert re.search(r"Decode [\d.]+ → [\d.]+ tok/s ±0 % ", text)
     assert f'href="/runs/{old}"' in client.get(f"/runs/{new}").text
-    alone = read(client, add_run(database, taken, suite_sha256="b" * 64, config_id=other, started_at=now))
+    alone = read(client, add_run(database, samples, suite_sha256="b" * 64, config_id=other_config, started_at=now))
     assert "The previous configuration has no run of this suite." in alone
 
 
@@ -247,20 +247,20 @@ def test_what_the_server_counted_stands_beside_the_clients_figures(
     client: TestClient, database: Database, seeded: list[str]
 ) -> None:
     how = "vllm:time_to_first_token_seconds, sum over count, difference of two readings"
-    counted = [
+    metrics = [
         {"name": "ttft_ms", "statistic": "mean", "unit": "ms", "value": 1.0, "how": how, "low": None, "high": None},
         {"name": "queue_ms", "statistic": "mean", "unit": "ms", "value": 0.07, "how": "q", "low": None, "high": None},
         {"name": "queue_ms", "statistic": "p50", "unit": "ms", "value": 150.0, "how": "q", "low": 0.0, "high": 300.0},
     ]
     with database.write() as session:
-        runs.run(session, seeded[-1]).evidence = {"server": counted}
+        runs.run(session, seeded[-1]).evidence = {"server": metrics}
     page = read(client, seeded[-1])
     assert "Server-side metrics" in page
     assert how in page
     assert "median 0-300" in page
     assert "which the server's leaves out" in page
     document = client.get(f"/api/v1/runs/{seeded[-1]}").json()["run"]["server_counted"]
-    assert [(each["name"], each["value"]) for each in document] == [
+    assert [(metric["name"], metric["value"]) for metric in document] == [
         ("ttft_ms", 1.0),
         ("queue_ms", 0.07),
         ("queue_ms", None),
@@ -277,8 +277,8 @@ def test_what_a_server_counted_of_prompts_in_one_batch_is_no_speed(
 ) -> None:
     assert seeded
     point = Workload(512, 128, 4)
-    taken = [replace(made_sample(n, point, 2000.0, 50.0), stream=n, round=0) for n in range(4)]
-    public_id = add_run(database, taken)
+    samples = [replace(made_sample(n, point, 2000.0, 50.0), stream=n, round=0) for n in range(4)]
+    public_id = add_run(database, samples)
     figure = {"name": "prefill_tokens_per_s", "statistic": "mean", "unit": "tok/s", "value": 358.0, "how": "vllm:both"}
     with database.write() as session:
         runs.run(session, public_id).evidence = {"server": [figure]}
@@ -286,9 +286,13 @@ def test_what_a_server_counted_of_prompts_in_one_batch_is_no_speed(
     assert "Other prompts were processed at the same time" in page
     assert ">358<" not in page
     run = client.get(f"/api/v1/runs/{public_id}").json()
-    (counted,) = run["run"]["server_counted"]
-    assert (counted["value"], counted["difference"], counted["null_reason"]) == (None, None, "overlapping_prefill")
-    nulls = {each["key"]: each["reason"] for each in run["points"][0]["nulls"]}
+    (server_metric,) = run["run"]["server_counted"]
+    assert (server_metric["value"], server_metric["difference"], server_metric["null_reason"]) == (
+        None,
+        None,
+        "overlapping_prefill",
+    )
+    nulls = {null["key"]: null["reason"] for null in run["points"][0]["nulls"]}
     assert nulls["prefill_tokens_per_s"] == "overlapping_prefill"
 
 
@@ -300,15 +304,15 @@ def test_a_page_with_everything_makes_few_queries_however_many_machines_there_ar
         ids = seed(session, runs=60)
         for public_id in reversed(ids):  # the first of each machine, model and suite stays
             baselines.pin(session, public_id)
-        beside = next(each for each, found in standings(session, ids).items() if found.ratios)
+        beside = next(public_id for public_id, run_standing in standings(session, ids).items() if run_standing.ratios)
         for number in range(20):
             machines.add_machine(session, f"box {number}", accelerators=[card], ram_bandwidth_bytes_per_s=5e10)
     statements: list[str] = []
     web: Database = client.app.state.database  # type: ignore[attr-defined]  # a Starlette app has a state
-    event.listen(web.engine, "before_cursor_execute", lambda *told: statements.append(told[2]))
+    event.listen(web.engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
     page = client.get(f"/runs/{beside}").text
     assert "MBU" in page
-    assert len([each for each in statements if each.startswith("SELECT")]) <= 20
+    assert len([statement for statement in statements if statement.startswith("SELECT")]) <= 20
 
 
 def test_the_parts_that_the_page_names_on_top_are_there_in_this_order(client: TestClient, seeded: list[str]) -> None:

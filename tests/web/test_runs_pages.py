@@ -38,8 +38,8 @@ def test_sorted_both_ways(client: TestClient, seeded: list[str]) -> None:
 
 def test_filtered_and_the_address_says_how(client: TestClient, seeded: list[str]) -> None:
     answer = client.get("/runs?machine=m3-ultra&suite=triple&status=&text=&sort=queued&order=desc&page=1")
-    found = listed(answer.text)
-    assert 0 < len(found) < 60
+    ids = listed(answer.text)
+    assert 0 < len(ids) < 60
     assert answer.headers["hx-push-url"] == "/runs?machine=m3-ultra&suite=triple"
     assert '<option value="m3-ultra" selected>' in answer.text
     assert listed(client.get(f"/runs?text={seeded[7]}").text) == [seeded[7]]
@@ -65,14 +65,8 @@ def test_hostile_text_stays_text(client: TestClient, database: Database, seeded:
 
 def test_the_form_offers_servers_suites_and_what_is_not_known(client: TestClient, server: str) -> None:
     page = client.get("/runs/new").text
-    for wanted in (
-        f'value="{server}" selected',
-        'value="triple" checked',
-        "Lengths",
-        "KV cache type K",
-        "Enter it once",
-    ):
-        assert wanted in page
+    for text in (f'value="{server}" selected', 'value="triple" checked', "Lengths", "KV cache type K", "Enter it once"):
+        assert text in page
 
 
 def test_a_suite_that_does_not_fit_says_so_before_it_runs(client: TestClient, server: str) -> None:
@@ -116,7 +110,7 @@ def test_the_button_queues_several_runs_of_the_same(client: TestClient, database
     [
         ({"server": ""}, 422, "The server is missing."),
         ({"server": "nonesuch"}, 404, "There is no server called"),
-        ({"suite": "nonesuch"}, 422, "There is no suite called"),
+        ({"suite": "nonesuch"}, 422, "There is no suite"),
         ({"repetitions": "five"}, 422, "Repetitions must be a whole number"),
         ({"repetitions": "0"}, 422, "Repetitions must be between 1 and 200."),
         ({"warmups": "-1"}, 422, "Warm-ups must be between 0 and 200."),
@@ -177,7 +171,7 @@ def test_running_again_takes_the_number_of_runs(client: TestClient, database: Da
     with database.read() as session:
         queued, _ = run_list.list_runs(session, RunFilter(status="queued"))
         plans = [runs.run(session, row.public_id).plan for row in queued]
-    assert [(each["repetitions"], each["warmups"]) for each in plans] == [(7, 2)] * 3
+    assert [(plan["repetitions"], plan["warmups"]) for plan in plans] == [(7, 2)] * 3
 
 
 @pytest.mark.parametrize(
@@ -190,7 +184,7 @@ def test_running_again_measures_the_same_of_several_models(
     with database.write() as session:
         server = servers.list_servers(session)[0]
         assert server.id is not None
-        servers.remember(session, server.id, facts={"models": [{"id": each} for each in offered]})
+        servers.remember(session, server.id, facts={"models": [{"id": model_id} for model_id in offered]})
         snapshot = Snapshot("llama.cpp", None, "b", None, {"model_id": "org/b"})
         config = configs.freeze(session, server.id, snapshot, {}, "")
         fields: dict[str, Any] = {"server_id": server.id, "config_id": config.id, "plan": {"model": None}}

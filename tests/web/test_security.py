@@ -44,8 +44,8 @@ def names(settings: Settings, database: Database) -> dict[str, str]:
         servers.edit_server(session, server.slug, api_key_encrypted=Secrets(settings).encrypt(API_KEY))
         fingerprint = session.exec(select(Config.fingerprint)).first()
         share = links.publish(session, run.snapshot(session, public_id))
-    known = {"public_id": public_id, "slug": server.slug, "key": "triple", "model_id": "1"}
-    return known | {"fingerprint": str(fingerprint), "share": share}
+    path_values = {"public_id": public_id, "slug": server.slug, "key": "triple", "model_id": "1"}
+    return path_values | {"fingerprint": str(fingerprint), "share": share}
 
 
 @pytest.fixture
@@ -56,9 +56,9 @@ def locked(settings: Settings, database: Database) -> Iterator[TestClient]:
 
 def walk(client: TestClient, names: dict[str, str]) -> list[tuple[str, str]]:
     assert isinstance(client.app, FastAPI)
-    found = list(addresses(client.app, **names))
-    assert len(found) > 40
-    return found
+    paths = list(addresses(client.app, **names))
+    assert len(paths) > 40
+    return paths
 
 
 def test_no_route_answers_under_a_foreign_name(client: TestClient, names: dict[str, str]) -> None:
@@ -118,8 +118,8 @@ def test_two_origins_are_none(client: TestClient) -> None:
     ],
 )
 def test_own_pages_and_programs_may(settings: Settings, database: Database, headers: dict[str, str]) -> None:
-    known = settings.model_copy(update={"allowed_hosts": ["models.lan"]})
-    with browser(known, database, has_origin=False) as client:
+    known_settings = settings.model_copy(update={"allowed_hosts": ["models.lan"]})
+    with browser(known_settings, database, has_origin=False) as client:
         answer = client.post("/machines", data={"name": "box"}, headers=headers, follow_redirects=False)
         assert answer.status_code == 303
 
@@ -258,12 +258,12 @@ def test_too_large_a_body_is_refused(client: TestClient, monkeypatch: pytest.Mon
     ],
 )
 def test_it_listens_to_others_only_when_told_so(settings: Settings, values: dict[str, Any], is_fine: bool) -> None:
-    wanted = settings.model_copy(update=values)
+    changed_settings = settings.model_copy(update=values)
     if is_fine:
-        check_listen(wanted)
+        check_listen(changed_settings)
     else:
         with pytest.raises(BadInput, match="ROOFMARK_PASSWORD"):
-            check_listen(wanted)
+            check_listen(changed_settings)
 
 
 def test_logging_out_ends_a_stolen_session_too(locked: TestClient) -> None:

@@ -9,6 +9,7 @@ from app.core.settings import Settings
 from app.db import machines, servers
 from app.db.database import Database
 from app.db.tables import Server
+from tests.engines.ollama_server import OllamaModel, OllamaServer
 from tests.ports import free_port
 from tests.replay import Replay, Script, serve
 from tests.web.conftest import API_KEY
@@ -36,11 +37,13 @@ def test_a_probe_fills_the_form(client: TestClient, llama: Replay, headers: dict
 
 
 def test_another_url_is_probed_afresh(client: TestClient, llama: Replay) -> None:
-    with serve({"/v1/models": Script.json({"data": [{"id": "tiny"}]})}) as other:
+    with serve({"/v1/models": Script.json({"data": [{"id": "tiny"}]})}) as other_server:
         before = {"name": "llama.cpp host", "suggested_name": "llama.cpp host", "engine": "llama.cpp"}
-        answer = client.post("/servers/probe", data={"base_url": other.url, **before}, headers=HTMX)
-        assert f'value="OpenAI-compatible {other.url.removeprefix("http://")}"' in answer.text
-        typed = client.post("/servers/probe", data={"base_url": other.url, **before, "name": "mine"}, headers=HTMX)
+        answer = client.post("/servers/probe", data={"base_url": other_server.url, **before}, headers=HTMX)
+        assert f'value="OpenAI-compatible {other_server.url.removeprefix("http://")}"' in answer.text
+        typed = client.post(
+            "/servers/probe", data={"base_url": other_server.url, **before, "name": "mine"}, headers=HTMX
+        )
         assert 'name="name" type="text" value="mine"' in typed.text
 
 
@@ -252,3 +255,19 @@ def test_a_form_lists_engines_by_their_titles_and_the_general_one_last(client: T
     titles = re.findall(r"<option[^>]*>([^<]+)</option>", choices[0])[1:]
     assert titles[:-1] == sorted(titles[:-1], key=str.lower)
     assert titles[-1] == "OpenAI-compatible"
+
+
+def test_what_is_stated_of_a_model_stands_on_its_servers_page(client: TestClient, database: Database) -> None:
+    half = OllamaModel("half:latest", gpu_share=0.5)
+    ollama = OllamaServer([OllamaModel("small:latest"), half])
+    ollama.load("half:latest", 4096)
+    with serve(ollama.routes) as replay:
+        probed = client.post("/servers/probe", data={"base_url": replay.url}, headers=HTMX)
+        client.post("/servers", data=form(replay.url, name="ollama"))
+    assert "Ollama holds 50 % of half in GPU memory" in probed.text
+    with database.write() as session:
+        server = servers.server(session, "ollama")
+        assert server.id is not None
+        servers.remember(session, server.id, settings={"context": 8192, "cards": 1}, model_id="small:latest")
+    page = client.get("/servers/ollama").text
+    assert re.search(r"small:latest.*?stated by you.*?Context 8,192, GPUs 1", page, re.DOTALL)

@@ -42,14 +42,14 @@ def preview(client: TestClient, query: str) -> str:
 
 def fields(page: str) -> dict[str, Any]:
     """Of the preview's form, as a browser would send them."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     form = page[page.index('<form class="card form share-form"') : page.index("</form>", page.index("share-form"))]
     for tag in re.findall(r"<input [^>]*>", form):
         if 'type="checkbox"' in tag and "checked" not in tag:
             continue
         (name,), (value,) = re.findall(r' name="([^"]*)"', tag), re.findall(r' value="([^"]*)"', tag)
-        found.setdefault(name, []).append(unescape(value))
-    return found
+        values.setdefault(name, []).append(unescape(value))
+    return values
 
 
 def share(client: TestClient, query: str, **changed: Any) -> str:
@@ -131,13 +131,15 @@ def test_all_forms_of_a_share(client: TestClient, run_id: str) -> None:
 def test_a_public_page_tells_programs_what_it_is_and_not_to_keep_it(client: TestClient, run_id: str) -> None:
     slug = share(client, f"kind=run&run={run_id}")
     page = client.get(f"/s/{slug}").text
-    told = dict(re.findall(r'<meta (?:name|property)="([^"]*)" content="([^"]*)">', page))
-    assert told["robots"] == "noindex"
-    assert told["referrer"] == "no-referrer"
-    assert told["og:url"] == f"{BASE_URL}/s/{slug}"
-    assert told["og:image"] == f"{BASE_URL}/s/{slug}.png"
-    assert told["og:title"].startswith("Qwen3-30B-A3B Q8_0 on ")
-    assert re.match(r"TTFT \d+ ms, prefill [\d,.]+ tok/s, decode [\d.]+ tok/s; [\d.]+ % of the", told["og:description"])
+    metadata = dict(re.findall(r'<meta (?:name|property)="([^"]*)" content="([^"]*)">', page))
+    assert metadata["robots"] == "noindex"
+    assert metadata["referrer"] == "no-referrer"
+    assert metadata["og:url"] == f"{BASE_URL}/s/{slug}"
+    assert metadata["og:image"] == f"{BASE_URL}/s/{slug}.png"
+    assert metadata["og:title"].startswith("Qwen3-30B-A3B Q8_0 on ")
+    assert re.match(
+        r"TTFT \d+ ms, prefill [\d,.]+ tok/s, decode [\d.]+ tok/s; [\d.]+ % of the", metadata["og:description"]
+    )
 
 
 def test_a_public_page_leads_nowhere_else(client: TestClient, run_id: str) -> None:
@@ -173,8 +175,8 @@ def test_readers_need_no_password_and_get_no_cookie(settings: Settings, database
 
 
 def test_a_public_host_name_must_be_allowed(settings: Settings, database: Database, run_id: str) -> None:
-    known = settings.model_copy(update={"allowed_hosts": ["bench.example"]})
-    with pages(known) as client:
+    known_settings = settings.model_copy(update={"allowed_hosts": ["bench.example"]})
+    with pages(known_settings) as client:
         slug = share(client, f"kind=run&run={run_id}")
         page = client.get(f"/s/{slug}", headers={"host": "bench.example"}).text
     assert f'content="http://bench.example/s/{slug}"' in page
@@ -187,7 +189,7 @@ def test_revoked_all_of_it_is_gone_at_once(client: TestClient, run_id: str, data
     for form in FORMS:
         answer = client.get(f"/s/{slug}{form}")
         assert answer.status_code == 404
-        assert "revoked, or it was never one" in answer.text
+        assert "revoked or never existed" in answer.text
     listed = client.get("/shares").text
     assert slug not in listed
     assert "1 revoked link" in listed
@@ -201,7 +203,7 @@ def test_an_address_that_is_no_share_says_no_more_than_a_revoked_one(client: Tes
     client.post(f"/shares/{slug}/revoke")
     assert client.get(f"/s/{slug}").text == client.get("/s/nonesuch").text
     assert client.get("/s/nonesuch.json").json() == {
-        "error": {"message": "There is nothing at this address: the link was revoked, or it was never one."}
+        "error": {"message": "There is nothing at this address: the link was revoked or never existed."}
     }
     error = client.get("/s/nonesuch").text
     assert not re.search(r'href="/(?!static/)', error)

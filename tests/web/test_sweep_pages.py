@@ -37,11 +37,13 @@ def client(settings: Settings, database: Database) -> Iterator[TestClient]:
 
 def streams(count: int, ttft_ms: float) -> list[Sample]:
     made = [made_sample(n, Workload(512, 128, count), ttft_ms + n, 50.0) for n in range(3 * count)]
-    return [replace(each, round=n // count, stream=n % count) for n, each in enumerate(made)]
+    return [replace(sample, round=n // count, stream=n % count) for n, sample in enumerate(made)]
 
 
 def numbered(*groups: list[Sample]) -> list[Sample]:
-    return [replace(each, ordinal=n) for n, each in enumerate(sample for group in groups for sample in group)]
+    return [
+        replace(one_sample, ordinal=n) for n, one_sample in enumerate(sample for group in groups for sample in group)
+    ]
 
 
 def test_streams_at_once_have_a_figure_under_the_readers_limits(client: TestClient, database: Database) -> None:
@@ -71,19 +73,19 @@ def test_lone_streams_have_no_such_section(client: TestClient, database: Databas
 
 def test_decode_against_context_has_a_chart_where_no_ceiling_is_known(client: TestClient, database: Database) -> None:
     points = (Workload(128, 32), Workload(2000, 32), Workload(8000, 32))
-    taken = [made_sample(n, point, 300.0, 50.0 - 10 * n) for n, point in enumerate(points)]
+    samples = [made_sample(n, point, 300.0, 50.0 - 10 * n) for n, point in enumerate(points)]
     with database.write() as session:
         for model in session.exec(select(Model)):
             model.geometry = {"parameters": 30}
-    deep = text_of(client.get(f"/runs/{add_run(database, taken, suite_key='depth')}").text)
+    deep = text_of(client.get(f"/runs/{add_run(database, samples, suite_key='depth')}").text)
     assert " tok/s with 144 tokens in the cache on average, 30.0 with 8,016: −" in deep
-    alone = text_of(client.get(f"/runs/{add_run(database, taken[:1])}").text)
+    alone = text_of(client.get(f"/runs/{add_run(database, samples[:1])}").text)
     assert "in the cache on average" not in alone
 
 
 def test_sensors_stand_below_the_tokens_and_give_energy(client: TestClient, database: Database) -> None:
-    taken = [replace(each, sensors=SENSORS) for each in streams(1, 300)]
-    page = text_of(client.get(f"/runs/{add_run(database, numbered(taken))}").text)
+    samples = [replace(sample, sensors=SENSORS) for sample in streams(1, 300)]
+    page = text_of(client.get(f"/runs/{add_run(database, numbered(samples))}").text)
     assert "System metrics during the run" in page
     assert "5 readings of the machine's sensors during sample" in page
     assert "Energy per token" in page
@@ -92,13 +94,13 @@ def test_sensors_stand_below_the_tokens_and_give_energy(client: TestClient, data
 def test_energy_stands_beside_a_comparison_and_counts_in_no_verdict(client: TestClient, database: Database) -> None:
     def watched(watts: float) -> list[Sample]:
         sensors = {"at_ms": SENSORS["at_ms"], "values": {"gpu0.power_w": [watts] * 5}, "throttles": []}
-        return [replace(each, sensors=sensors) for each in streams(1, 300)]
+        return [replace(sample, sensors=sensors) for sample in streams(1, 300)]
 
-    calm, hungry, bare = (add_run(database, taken) for taken in (watched(100), watched(400), streams(1, 300)))
+    calm, hungry, bare = (add_run(database, samples) for samples in (watched(100), watched(400), streams(1, 300)))
     both = text_of(client.get(f"/compare?run={calm}&run={hungry}").text)
     assert "Energy per token J" in both
-    one = text_of(client.get(f"/compare?run={calm}&run={bare}").text)
-    assert "Energy per token" not in one
+    compare_text = text_of(client.get(f"/compare?run={calm}&run={bare}").text)
+    assert "Energy per token" not in compare_text
     with database.read() as session:
         comparison = compare(session, [calm, hungry], {})
     assert {ratio.verdict for ratio in comparison.main_ratios(1)} == {comparison.pairs[0].verdict}, "energy is apart"
@@ -112,24 +114,24 @@ def test_limits_are_the_same_on_every_surface(client: TestClient, database: Data
     run = add_run(database, streams(1, 300), evidence={"cpu_load_share_before": 0.9})
     with database.read() as session:
         document, shared = run_document(session, run), snapshot(session, run)
-    found = document["points"][0]["limits"]["found"]
-    assert found[0]["key"] == "busy_cpu"
+    limits = document["points"][0]["limits"]["found"]
+    assert limits[0]["key"] == "busy_cpu"
     page, terminal = text_of(client.get(f"/runs/{run}").text), run_text(document)
     assert "Change this first: Stop what else runs on this machine" in page
-    (table,) = [each for each in shared.figures if each.title.startswith("What limits it")]
-    assert [row[1] for row in table.rows] == [each["sentence"] for each in found]
-    for each in found:
-        assert each["sentence"] in page
+    (table,) = [figure for figure in shared.figures if figure.title.startswith("What limits it")]
+    assert [row[1] for row in table.rows] == [limit["sentence"] for limit in limits]
+    for limit in limits:
+        assert limit["sentence"] in page
         for text in (page, terminal, str(table.rows)):
-            assert as_sentence(each["evidence"]) in text
+            assert as_sentence(limit["evidence"]) in text
 
 
 def test_what_is_not_known_is_said(client: TestClient, database: Database) -> None:
-    bare = [replace(each, trace=replace(each.trace, server=None)) for each in streams(1, 300)]
+    bare = [replace(sample, trace=replace(sample.trace, server=None)) for sample in streams(1, 300)]
     run = add_run(database, bare, evidence={"no_sensors": "elsewhere"})
     page = text_of(client.get(f"/runs/{run}").text)
     assert "TTFT: the server does not state how long it worked on the prompt" in page
-    assert "Roofmark does not run on the server's machine" in page
+    assert "the server is not on the machine that Roofmark runs on" in page
     with database.read() as session:
         assert "TTFT: the server does not state" in run_text(run_document(session, run))
 
@@ -138,13 +140,13 @@ def test_a_cached_prompt_has_a_ttft_of_its_own(client: TestClient, database: Dat
     point = Workload(2000, 32)
     fresh = [made_sample(n, point, 800.0, 50.0) for n in range(3)]
     reused = [replace(made_sample(n, point, 90.0, 50.0), reuses_cache=True) for n in range(3)]
-    reused = [replace(each, trace=replace(each.trace, cached_tokens=1990)) for each in reused]
-    taken = [replace(each, flags=flags_of(each)) for each in numbered(fresh, reused)]
-    run = add_run(database, taken, suite_key="cache")
+    reused = [replace(sample, trace=replace(sample.trace, cached_tokens=1990)) for sample in reused]
+    samples = [replace(sample, flags=flags_of(sample)) for sample in numbered(fresh, reused)]
+    run = add_run(database, samples, suite_key="cache")
     assert "90.0 ± 0 ms · Prompt cached" in text_of(client.get(f"/runs/{run}").text)
     answer = client.get(f"/api/v1/runs/{run}").json()
     (point_found,) = answer["points"]
-    found = {metric["key"]: metric for metric in point_found["metrics"] if metric["source"] == "client"}
-    assert found["ttft_ms"]["value"] == pytest.approx(800)
-    assert found["ttft_reused_ms"]["value"] == pytest.approx(90)
-    assert found["ttft_reused_ms"]["samples"] == 3
+    metrics = {metric["key"]: metric for metric in point_found["metrics"] if metric["source"] == "client"}
+    assert metrics["ttft_ms"]["value"] == pytest.approx(800)
+    assert metrics["ttft_reused_ms"]["value"] == pytest.approx(90)
+    assert metrics["ttft_reused_ms"]["samples"] == 3

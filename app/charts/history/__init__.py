@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from app.charts.base import Figure, LegendEntry, Table, allocate_points
 from app.charts.history import marks, traces
@@ -15,16 +14,14 @@ from app.metrics import HEADLINE_METRICS
 from app.metrics.base import Metric
 from app.results.hardware import HardwareChange
 from app.results.history.level_shifts import SeriesDrift, Shift
+from app.results.history.table import HistoryTable
 from app.results.naming import distinct_titles
-
-if TYPE_CHECKING:
-    from app.results.history.table import HistoryTable
 
 MAX_ROWS = 100
 
 
 def history(
-    points: "HistoryTable",
+    points: HistoryTable,
     configs: Mapping[int, ConfigDescription],
     metrics: Sequence[Metric],
     run_link: Callable[[str], str],
@@ -71,7 +68,7 @@ def _key(series: Series, link: Callable[[str], str] | None) -> LegendEntry:
 
 
 def _traces(
-    points: "HistoryTable",
+    points: HistoryTable,
     all_series: Sequence[Series],
     panels: Sequence[Panel],
     run_link: Callable[[str], str],
@@ -79,7 +76,7 @@ def _traces(
     roofs: Mapping[int, float],
     shifts: Sequence[Shift],
 ) -> list[dict[str, object]]:
-    """Bands first, so that they lie under every line."""
+    """Returns the traces with the bands first, so that they are under every line."""
     drawn = [
         (series, panel, segments)
         for series in all_series
@@ -103,7 +100,7 @@ def _traces(
 
 
 def _table(
-    points: "HistoryTable", panels: Sequence[Panel], titles: Mapping[int, str], run_link: Callable[[str], str]
+    points: HistoryTable, panels: Sequence[Panel], titles: Mapping[int, str], run_link: Callable[[str], str]
 ) -> Table:
     newest = [points[place] for place in reversed(range(max(0, len(points) - MAX_ROWS), len(points)))]
     rest = len(points) - len(newest)
@@ -124,26 +121,26 @@ def _table(
 
 
 def _summary(
-    points: "HistoryTable",
+    points: HistoryTable,
     configs: Mapping[int, ConfigDescription],
     panels: Sequence[Panel],
     shifts: Sequence[Shift],
     drifts: Sequence[SeriesDrift],
     roof: float | None,
 ) -> str:
-    said = _(
+    runs = _(
         "{runs} of {configurations}",
         runs=plural(len(points), "run"),
         configurations=plural(len(points.used_configs), "configuration"),
     )
     first, last = points[0].started_at, points[-1].started_at
-    when = (
+    period = (
         _("on {day}", day=format_date(first))
         if format_date(first) == format_date(last)
         else _("from {first} to {last}", first=format_date(first), last=format_date(last))
     )
     newest = points[-1]
-    figures = joined(
+    values = joined(
         *(
             f"{lower_first(panel.metric.title)} {format_number(value)} {panel.metric.unit}"
             for panel in panels
@@ -156,13 +153,13 @@ def _summary(
     ceiling = _("; its decode ceiling, dashed, is {roof} tok/s", roof=format_number(roof)) if is_roof_shown else ""
     developments = [plural(len(shifts), "level shift")] if shifts else []
     developments += [plural(len(drifts), "slow drift")] if drifts else []
-    moved = _("; {shifts} within a configuration", shifts=enumerated(developments)) if developments else ""
+    level_shifts = _("; {shifts} within a configuration", shifts=enumerated(developments)) if developments else ""
     return _(
-        "{said} {when}; the newest, {model}, has {figures}{ceiling}{moved}.",
-        said=said,
-        when=when,
+        "{runs} {period}; the newest, {model}, has {values}{ceiling}{shifts}.",
+        runs=runs,
+        period=period,
         model=model,
-        figures=figures or _("no figures"),
+        values=values or _("no figures"),
         ceiling=ceiling,
-        moved=moved,
+        shifts=level_shifts,
     )

@@ -1,11 +1,11 @@
-"""What changed and when: in the figure a number or a letter, below it words."""
+"""Marks of changes: a number or a letter in the figure, words below it."""
 
 import string
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from math import exp
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from app.charts.base import Annotation, AnnotationList, escape_plotly_html
 from app.charts.history.panels import Panel, stamp
@@ -16,16 +16,14 @@ from app.db.configs import ConfigDescription
 from app.metrics.base import Metric
 from app.results.hardware import HardwareChange
 from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, is_worse, moved, rate, shift_words
-
-if TYPE_CHECKING:
-    from app.results.history.table import HistoryTable
+from app.results.history.table import HistoryTable
 
 MAX_MARKS = 12
-"""Of more changes, and of more shifts, the newest are marked."""
+"""The most changes, and the most shifts, to mark: the newest."""
 
 
 class Change(NamedTuple):
-    """A change of configuration or hardware between two runs that follow one another on a server."""
+    """A change of configuration or hardware between two consecutive runs on a server."""
 
     at: datetime
     server: str
@@ -40,18 +38,18 @@ class Changes(NamedTuple):
     """The changes of all servers that a chart marks."""
 
     newest: Sequence[Change]
-    """MAX_MARKS at most, in order of time."""
+    """The newest changes, at most MAX_MARKS, in order of time."""
     total: int
-    """How many there are with older ones."""
+    """The number of changes including older ones."""
 
 
 def changes_of(
-    points: "HistoryTable",
+    points: HistoryTable,
     configs: Mapping[int, ConfigDescription],
     engine_titles: Mapping[str, str],
     hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> Changes:
-    """Find where a server's configuration or hardware differs from that of its previous run."""
+    """Returns the changes: where a server's configuration or hardware differs from that of its previous run."""
 
     @cache
     def words(old: int, new: int) -> tuple[str, ...]:
@@ -71,7 +69,7 @@ def changes_of(
 
 
 def change_list(server_changes: Changes) -> AnnotationList | None:
-    """The list below the chart that explains its numbered marks; None without changes."""
+    """Returns the list below the chart that explains its numbered marks; None without changes."""
     if not server_changes.total:
         return None
     shown = len(server_changes.newest)
@@ -89,7 +87,7 @@ def change_list(server_changes: Changes) -> AnnotationList | None:
 def shift_list(
     shifts: Sequence[Shift], metrics: Sequence[Metric], titles: Mapping[int, str], run_link: Callable[[str], str]
 ) -> AnnotationList | None:
-    """The list below the chart that explains the level shifts, which have capital letters; None without any."""
+    """Returns the list below the chart that explains the level shifts, which have capital letters; None without any."""
     if not shifts:
         return None
     of_all = _(", the newest {shown} of {all:,}", shown=MAX_MARKS, all=len(shifts)) if len(shifts) > MAX_MARKS else ""
@@ -112,7 +110,7 @@ def drift_list(
     titles: Mapping[int, str],
     run_link: Callable[[str], str],
 ) -> AnnotationList | None:
-    """The list below the chart that explains the drifts, which have small letters; None without any."""
+    """Returns the list below the chart that explains the drifts, which have small letters; None without any."""
     if not drifts:
         return None
     of_all = _(", the newest {shown} of {all:,}", shown=MAX_MARKS, all=len(drifts)) if len(drifts) > MAX_MARKS else ""
@@ -132,8 +130,8 @@ def drift_list(
 def mark_layout(
     server_changes: Changes, shifts: Sequence[Shift], drifts: Sequence[SeriesDrift], panels: Sequence[Panel]
 ) -> dict[str, list[Any]]:
-    """Plotly's shapes and annotations for all marks; `name` says whether a shift or a drift is for the better or the
-    worse."""
+    """Returns Plotly's shapes and annotations for all marks; `name` says whether a shift or a drift is for the better
+    or the worse."""
     shapes: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
     for number, change in enumerate(server_changes.newest, 1):

@@ -3,17 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app.charts.base import axis, domain, y_axis, y_name
 from app.core.i18n import _
 from app.metrics.base import Metric
-
-if TYPE_CHECKING:
-    from app.results.history.table import HistoryTable
+from app.results.history.table import HistoryTable
 
 GAP = 0.065
-"""Between two panels: room for the title of the lower one."""
+"""The gap between two panels: it holds the title of the lower one."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,7 @@ class Panel:
 
     metric: Metric
     place: int
-    """From the top; also the metric's place among a point's readings."""
+    """The index from the top, which is also the metric's index among a point's readings."""
     count: int
 
     @property
@@ -39,12 +37,12 @@ class Panel:
 
 
 def panels_of(metrics: Sequence[Metric]) -> list[Panel]:
-    """One panel for each metric, from the top."""
+    """Returns one panel for each metric, from the top."""
     return [Panel(metric, place, len(metrics)) for place, metric in enumerate(metrics)]
 
 
-def layout_of(points: "HistoryTable", panels: Sequence[Panel], drawn_marks: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Plotly's layout: the time axis below all panels, and the axes of each."""
+def layout_of(points: HistoryTable, panels: Sequence[Panel], drawn_marks: Mapping[str, list[Any]]) -> dict[str, Any]:
+    """Returns Plotly's layout: the time axis below all panels, and the axes of each."""
     first, last = points[0].started_at, points[-1].started_at
     around = pad(points)
     return {
@@ -61,11 +59,11 @@ def layout_of(points: "HistoryTable", panels: Sequence[Panel], drawn_marks: Mapp
     }
 
 
-def pad(points: "HistoryTable") -> timedelta:
-    """How much time the axis shows before the first run and after the last."""
+def pad(points: HistoryTable) -> timedelta:
+    """Returns how much time the axis shows before the first run and after the last."""
     return max((points[-1].started_at - points[0].started_at) * 0.03, timedelta(minutes=10))
 
 
 def stamp(moment: datetime) -> str:
-    """A moment in UTC as Plotly reads it, without a zone."""
+    """Returns a moment in UTC in the form that Plotly reads, without a zone."""
     return moment.isoformat(" ", "seconds")[:19]

@@ -1,34 +1,24 @@
-"""The series of a history: their members, names and looks, and their traces, thinned out for a screen."""
+"""The series of a history: their members, names and looks, and their traces, reduced for a screen."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from math import isnan
+from typing import Any
 
-from app.charts.base import MAX_SERIES
+from app.charts.base import MAX_SERIES, downsample_minmax, escape_plotly_html
+from app.charts.history.panels import Panel, stamp
+from app.core.arrays import Places
 from app.core.i18n import _
-from app.core.units import plural
+from app.core.units import format_number, plural, plus_minus
 from app.db.configs import ConfigDescription
 from app.results.fields.run import series_context, series_name, series_text
 from app.results.hardware import HardwareChange
-
-if TYPE_CHECKING:
-    from app.results.history.table import HistoryTable, Places
-from collections.abc import Callable, Iterator
-from datetime import timedelta
-from math import isnan
-from typing import TYPE_CHECKING, Any
-
-from app.charts.base import downsample_minmax, escape_plotly_html
-from app.charts.history.panels import Panel, stamp
-from app.core.units import format_number, plus_minus
-
-if TYPE_CHECKING:
-    from app.results.history.table import HistoryTable, Places
-
+from app.results.history.table import HistoryTable, merged
 
 CONFIGURATION = "configuration"
-"""What series are made by unless a person says otherwise; else a key of `fields.series.series_titles`."""
+"""What series are made by unless a person chooses otherwise; else a key of `fields.run.series_titles`."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +28,10 @@ class Series:
     index: int | None
     """None: drawn in the background."""
     key: str
-    """The fingerprint of its configuration, or the words of the field that it is made by."""
+    """The fingerprint of its configuration, or the text of the field that it is made by."""
     title: str
-    segments: Sequence["Places"]
-    """Each a line of its own: where the runs of one configuration with one prompt on one hardware are."""
+    segments: Sequence[Places]
+    """Each a line of its own: the places of the runs of one configuration with one prompt on one hardware."""
 
     @property
     def mode(self) -> str:
@@ -50,16 +40,14 @@ class Series:
 
 
 def series_of(
-    points: "HistoryTable",
+    points: HistoryTable,
     configs: Mapping[int, ConfigDescription],
     titles: Mapping[int, str],
     by: str,
     engine_titles: Mapping[str, str],
     hardware: Mapping[int, Sequence[HardwareChange]],
 ) -> list[Series]:
-    """The series in the order of their newest runs; beyond MAX_SERIES, all others together are the last one."""
-    from app.results.history.table import merged  # loads numpy: not at start
-
+    """Returns the series in the order of their newest runs; beyond MAX_SERIES, all others together are the last one."""
     grouped: dict[str, list[Places]] = {}
     for segment in points.segments(hardware, by_labels=by == "label"):
         grouped.setdefault(_key(points, int(segment[0]), configs, by, engine_titles), []).append(segment)
@@ -87,13 +75,13 @@ def series_of(
 
 
 def _key(
-    points: "HistoryTable",
+    points: HistoryTable,
     place: int,
     configs: Mapping[int, ConfigDescription],
     by: str,
     engine_titles: Mapping[str, str],
 ) -> str:
-    """What series a run belongs to; all runs of a segment belong to the same."""
+    """Returns the key of the series that a run belongs to; all runs of a segment belong to the same."""
     config_id = int(points.config_ids[place])
     if by == CONFIGURATION:
         return str(config_id)
@@ -102,7 +90,7 @@ def _key(
 
 
 def _places(oldest_first: Sequence[str], distinct: Collection[str]) -> dict[str, int]:
-    """Which of the looks each series has: by its age among all, so that it keeps it when others come."""
+    """Returns the look of each series by its age among all, so that it keeps its look when others are added."""
     places: dict[str, int] = {}
     for age, key in enumerate(oldest_first):
         if key in distinct:
@@ -112,30 +100,32 @@ def _places(oldest_first: Sequence[str], distinct: Collection[str]) -> dict[str,
 
 
 MAX_BAND = 40
-"""So many steps are enough for the band of one series in one panel."""
+"""The most steps of the band of one series in one panel."""
 
-ValueSegments = Sequence["Places"]
+ValueSegments = Sequence[Places]
 """The segments of a series, without runs that have no value of one metric."""
 
 
-def segments_with_values(points: "HistoryTable", series: Series, panel: Panel) -> ValueSegments:
-    """The segments of a series, reduced to the runs that have a value of the panel's metric; without empty ones."""
+def segments_with_values(points: HistoryTable, series: Series, panel: Panel) -> ValueSegments:
+    """Returns the segments of a series, reduced to the runs that have a value of the panel's metric; without empty
+    ones."""
     is_known = points.is_known(panel.place)
     with_values = [segment[is_known[segment]] for segment in series.segments]
     return [segment for segment in with_values if len(segment)]
 
 
 def line(
-    points: "HistoryTable",
+    points: HistoryTable,
     series: Series,
     panel: Panel,
     segments: ValueSegments,
     limit: int,
     run_link: Callable[[str], str],
     titles: Mapping[int, str],
-    always: "Places",
+    always: Places,
 ) -> dict[str, Any]:
-    """A series' trace of measured values; its line is broken between segments. Runs in `always` are never left out."""
+    """Returns a series' trace of measured values; its line is broken between segments. Runs in `always` are never left
+    out."""
     flat = [place for segment in segments for place in segment.tolist()]
     values: list[float] = points.values(panel.place)[flat].tolist()
     starts = _segment_starts(segments)
@@ -163,8 +153,8 @@ def line(
     }
 
 
-def _point_texts(points: "HistoryTable", places: Sequence[int], panel: Panel, with_spread: bool) -> Iterator[str]:
-    """Of very many runs the band says enough of their spread."""
+def _point_texts(points: HistoryTable, places: Sequence[int], panel: Panel, with_spread: bool) -> Iterator[str]:
+    """Returns the texts of points; with very many runs the band shows their spread well enough."""
     columns = (points.values(panel.place)[places].tolist(), points.deviations(panel.place)[places].tolist())
     for value, deviation in zip(*columns, strict=True):
         spread = plus_minus(value, deviation) if with_spread and not isnan(deviation) else ""
@@ -172,7 +162,7 @@ def _point_texts(points: "HistoryTable", places: Sequence[int], panel: Panel, wi
 
 
 def _segment_starts(segments: ValueSegments) -> list[int]:
-    """Places among all values at which another segment begins."""
+    """Returns the places among all values at which another segment begins."""
     starts, offset = [], 0
     for segment in segments[:-1]:
         offset += len(segment)
@@ -180,7 +170,7 @@ def _segment_starts(segments: ValueSegments) -> list[int]:
     return starts
 
 
-def _places_of(flat: Sequence[int], always: "Places") -> list[int]:
+def _places_of(flat: Sequence[int], always: Places) -> list[int]:
     if not len(always):
         return []
     pinned = set(always.tolist())
@@ -188,7 +178,7 @@ def _places_of(flat: Sequence[int], always: "Places") -> list[int]:
 
 
 def _with_gaps(indices: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[int, bool]]:
-    """Each kept place, and before a start a gap."""
+    """Returns the kept places, with a gap before each start of a segment."""
     waiting = iter([*starts, None])
     start = next(waiting)
     for spot in indices:
@@ -199,8 +189,9 @@ def _with_gaps(indices: Sequence[int], starts: Sequence[int]) -> Iterator[tuple[
         yield spot, False
 
 
-def band(points: "HistoryTable", series: Series, panel: Panel, segments: ValueSegments) -> dict[str, Any] | None:
-    """The band of value ± standard deviation, one outline for each segment; with many runs, neighbours share a step."""
+def band(points: HistoryTable, series: Series, panel: Panel, segments: ValueSegments) -> dict[str, Any] | None:
+    """Returns the band of value ± standard deviation, one outline for each segment; with many runs, neighbours share a
+    step."""
     x: list[str | None] = []
     y: list[float | None] = []
     total = sum(len(segment) for segment in segments)
@@ -231,9 +222,9 @@ def band(points: "HistoryTable", series: Series, panel: Panel, segments: ValueSe
 
 
 def roofs(
-    points: "HistoryTable", series: Series, panel: Panel, ceilings: Mapping[int, float], pad: timedelta
+    points: HistoryTable, series: Series, panel: Panel, ceilings: Mapping[int, float], pad: timedelta
 ) -> dict[str, Any] | None:
-    """A dashed line at the decode ceiling of each configuration that has one, as long as its newest segment."""
+    """Returns a dashed line at the decode ceiling of each configuration that has one, as long as its newest segment."""
     x: list[str | None] = []
     y: list[float | None] = []
     newest = {

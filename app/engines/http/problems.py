@@ -6,15 +6,29 @@ import ssl
 from functools import lru_cache
 from pathlib import Path
 
-import httpcore
-
 from app.core.errors import ServerError, ServerErrorKind
 from app.core.i18n import N_, _, joined
 from app.engines.http.text import TextCleaner, is_html
 
 _LOADING = re.compile(r"\bload(ing)?\b|starting|not ready", re.IGNORECASE)
+_ABOUT_KEYS = re.compile(
+    r"\bkeys?\b|token|auth|forbidden|denied|permission|credential|log ?in|sign ?in|password|not allowed", re.IGNORECASE
+)
+"""Words of a refusal for want of a key; any other has a reason of its own."""
 HTML_PAGE = N_("An HTML page came back: check the URL or the login.")
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104  # compared with, never bound
+
+
+class BodyError(Exception):
+    """The body of an answer did not arrive whole: its connection was lost, or what came is no HTTP."""
+
+
+class BodyTimeout(BodyError):
+    """The server was silent for longer than the limit allows."""
+
+
+class BodyUndecodable(BodyError):
+    """The body is not compressed in the way that its header says."""
 
 
 def forbidden_address() -> ServerError:
@@ -75,20 +89,9 @@ def tls_problem(cause: BaseException | None) -> ServerError:
     return ServerError(sentence, ServerErrorKind.UNREACHABLE)
 
 
-def request_problem(error: Exception, timeout_s: float) -> ServerError:
-    """The error of a request on an established connection that was not answered with whole headers."""
-    if isinstance(error, httpcore.TimeoutException):
-        return ServerError(
-            _("The server did not answer within {seconds:g} s.", seconds=timeout_s), ServerErrorKind.TIMEOUT
-        )
-    if isinstance(error, httpcore.RemoteProtocolError) and "without sending" not in str(error):
-        return ServerError(_("The server does not answer in HTTP."), ServerErrorKind.NOT_LLM)
-    return ServerError(_("The server closed the connection without an answer."), ServerErrorKind.SERVER_ERROR)
-
-
-def body_problem(error: Exception, path: str) -> ServerError:
+def body_problem(error: BodyError, path: str) -> ServerError:
     """The error of an answer whose body did not come whole."""
-    if isinstance(error, httpcore.TimeoutException):
+    if isinstance(error, BodyTimeout):
         return ServerError(
             _("The answer to {path} did not come to its end in time.", path=path), ServerErrorKind.TIMEOUT
         )
@@ -100,6 +103,8 @@ def body_problem(error: Exception, path: str) -> ServerError:
 def status_problem(status: int, content_type: str, body: bytes, *, path: str, cleaner: TextCleaner) -> ServerError:
     """The error that an answer with an HTTP status of 300 or more means."""
     message = cleaner.message_in_body(body, content_type)
+    if status == 403 and message is not None and not _ABOUT_KEYS.search(message):
+        return ServerError(with_words(_("The server refuses this (HTTP 403)"), message), ServerErrorKind.SERVER_ERROR)
     if status in (401, 403):
         sentence = _("The server rejected the API key.") if cleaner.api_key else _("The server wants an API key.")
         return ServerError(sentence, ServerErrorKind.NEEDS_KEY)

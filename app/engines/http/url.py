@@ -2,8 +2,7 @@
 
 import ipaddress
 import re
-
-import httpx
+from urllib.parse import unquote, urlsplit
 
 from app.core.errors import BadInput
 from app.core.i18n import _
@@ -34,6 +33,8 @@ def normalise_base_url(text: str) -> str:
     typed = text.strip()
     if not typed:
         raise BadInput(_("Enter the URL of the server, such as http://127.0.0.1:8080."))
+    import httpx  # as in client.py: the web server starts without it
+
     candidate = typed if "://" in typed else f"http://{typed}"
     try:
         url = httpx.URL(candidate)
@@ -66,7 +67,7 @@ def api_prefixes(text: str) -> tuple[str, ...]:
     >>> api_prefixes("box:8080"), api_prefixes("box:8080/api/v3"), api_prefixes("box:8080/chat/completions")
     (('/v1', ''), ('',), ('', '/v1'))
     """
-    if _VERSION.search(httpx.URL(normalise_base_url(text)).path):
+    if _VERSION.search(unquote(urlsplit(normalise_base_url(text)).path)):
         return ("",)
     path = text.strip().rstrip("/")
     chat = _CHAT.search(path)
@@ -81,7 +82,7 @@ def is_loopback(base_url: str) -> bool:
     >>> is_loopback("http://127.0.0.1:8080"), is_loopback("http://[::1]:1"), is_loopback("http://192.168.1.5:8080")
     (True, True, False)
     """
-    host = httpx.URL(base_url).host
+    host = urlsplit(base_url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:  # a name, not an IP address

@@ -13,11 +13,9 @@ from enum import Enum, auto
 from time import perf_counter_ns
 from typing import NamedTuple
 
-import httpcore
-import httpx
-
 from app.core.errors import Cancelled
 from app.engines.http import StreamingAnswer
+from app.engines.http.problems import BodyError, BodyTimeout, BodyUndecodable
 from app.engines.http.text import TextCleaner, parse_json
 
 Row = tuple[int, bytes]
@@ -173,12 +171,12 @@ class _TimedLoop:
             for piece in answer.pieces():
                 if (end := add(answer.received_ns, piece)) is not None:
                     return end
-        except httpcore.ReadTimeout:  # the recording says which timeout
+        except BodyTimeout:  # the recording says which timeout
             return End.FIRST_TOKEN_TIMEOUT if self._is_waiting else End.IDLE_TIMEOUT
-        except (httpcore.NetworkError, httpcore.ProtocolError):  # the recording says that the stream broke
-            return End.LOST
-        except httpx.DecodingError:  # the recording says so
+        except BodyUndecodable:  # the recording says so
             return End.UNREADABLE
+        except BodyError:  # the recording says that the stream broke
+            return End.LOST
         except Cancelled:  # the caller knows; what has come is worth keeping
             if not self.rows:
                 raise

@@ -19,7 +19,8 @@ from app.results.ceiling.points import PointCeiling, RunCeiling, decode_of, step
 SHORTEST_CURVE = 8_192
 LONGEST_CURVE = 131_072
 FASTER = (1.5, 2.5, 5.0)
-"""Devices to compare with: the slowest ones of the catalogue that read at least so many times faster."""
+"""The factors of bandwidth at which devices are suggested: for each, the slowest of the catalogue's devices that reads
+at least this many times faster."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,9 @@ class DecodeAnalysis:
     measured_points: tuple[PointCeiling, ...]
     """Measured points that belong on the curve."""
     waterfall: tuple[TimeShare, ...]
-    """The milliseconds of one token; unlike devices count as the one that they are worth together."""
+    """The parts of one token's time in milliseconds; unlike devices count as one equivalent device."""
     fit_words: tuple[str, ...]
-    """From which two runs the fixed cost of a layer comes, or why it is unknown."""
+    """The two runs that the fixed cost of a layer comes from, or why it is unknown."""
     advice: tuple[Advice, ...]
 
 
@@ -60,7 +61,7 @@ def analyze_decode(
     device = placement.equivalent_device(point_ceiling.step)
     other_decodes = [decode for decode in newest_decodes(session, run.machine_id) if decode.config.id != config.id]
     layer_fit, fit_words = _fit(placement, device, point_ceiling, other_decodes)
-    # the time of several streams' rounds holds their prompts, so that nobody can tell where that of a token went
+    # the rounds of several streams include their prompts, so the time of a token cannot be divided
     is_decode = point_ceiling.point.concurrency == 1
     shares = (
         waterfall(point_ceiling.step, device, point_ceiling.steps_per_s, placement.geometry.blocks, layer_fit)
@@ -77,7 +78,8 @@ def analyze_decode(
 
 
 def _longest(config: Config, run_ceiling: RunCeiling) -> int:
-    """The server's context where it is known, so that the curve shows what may be asked of it."""
+    """Returns the longest context to show: the server's where it is known, so that the curve covers what may be
+    requested."""
     context = engines.with_flags(config.settings).get("context")
     longest_measured = max(point.context for point in run_ceiling.points)
     longest = context if isinstance(context, int) else max(SHORTEST_CURVE, 2 * longest_measured)
@@ -116,7 +118,7 @@ def _fit(
         candidates.append((difference, candidate, decode.model.title))
     if not candidates:
         return None, (
-            _("A run of another model or quantization on this machine would tell the fixed cost of a layer."),
+            _("A run of another model or quantization on this machine would show the fixed cost of a layer."),
         )
     candidate, name = max(candidates, key=lambda row: row[0])[1:]
     result = fit(observation, candidate, device)
@@ -143,7 +145,7 @@ def _advice(
 
 
 def _faster(catalogue: Catalogue, placement: Placement, device: Device, point_ceiling: PointCeiling) -> list[Device]:
-    """Single devices that hold the model and its cache."""
+    """Returns single devices that hold the model and its cache and are faster."""
     assert placement.geometry.weights is not None, "a placement has weights"
     needed_bytes = placement.geometry.weights.total.n_bytes + (point_ceiling.step.kv_bytes or 0)
     fitting = sorted(

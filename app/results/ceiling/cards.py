@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from app import engines
 from app.ceiling.decode import Split
 from app.core.errors import NotFound
 from app.core.i18n import _
@@ -16,12 +17,12 @@ TENSOR_SPLITS = ("tensor", "row")
 
 @dataclass(frozen=True)
 class Unknown:
-    """Why there is no ceiling, in one sentence each, and what to do about it."""
+    """The reason why there is no ceiling, and what to do about it."""
 
     reason: str
     remedy: str
     about: str
-    """machine, model or configuration: where the remedy is."""
+    """Where the remedy is: machine, model or configuration."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,10 @@ class Cards:
     """The cards that hold a model, and how they share it."""
 
     used: tuple[MachineDevice, ...]
-    """One by one, the fastest first; empty where the processor works alone."""
+    """The cards one by one, the fastest first; empty when the processor works alone."""
     split: Split = Split.LAYER
     shares: tuple[float, ...] = ()
-    """Relative to each other; empty: by the size of their memory."""
+    """The cards' relative shares; empty: in proportion to their memory."""
     stages: int = 1
     assumptions: tuple[str, ...] = ()
 
@@ -58,7 +59,7 @@ def cards_of(
         if engine.split_habit is SplitHabit.LAYERS_IF_NEEDED and _fits(cards[0], needed_bytes):
             assumptions.append(_("{title} does not spread a model that fits one GPU", title=engine.title))
             return Cards((cards[0],), assumptions=tuple(assumptions))
-        assumptions.append(_("the number of GPUs is not stated, so all of the machine's are taken"))
+        assumptions.append(_("the number of GPUs is not stated, so all of the machine's are assumed"))
     used = cards[:count]
     if len(used) > 1 and mode is None:
         assumptions.append(_habit(engine))
@@ -90,9 +91,9 @@ def _fits(card: MachineDevice, needed_bytes: int) -> bool:
 
 def _habit(engine: type[Engine]) -> str:
     how = (
-        _("tensor parallel is taken, the habit of {title}", title=engine.title)
+        _("tensor parallel is assumed, the default of {title}", title=engine.title)
         if engine.split_habit is SplitHabit.TENSOR_PARALLEL
-        else _("a split by layers is taken")
+        else _("a split by layers is assumed")
     )
     return _("the split mode is not stated, so {how}", how=how)
 
@@ -115,7 +116,7 @@ def _shared(
 
 
 def ratios_of(settings: Mapping[str, object]) -> list[float]:
-    """Reads the ratios of `tensor_split`; none where it is not stated, or makes no sense."""
+    """Parses the ratios of `tensor_split`; empty when it is not stated or makes no sense."""
     parts = [part for part in str(settings.get("tensor_split") or "").replace("/", ",").split(",") if part.strip()]
     try:
         ratios = [float(part) for part in parts]
@@ -127,8 +128,6 @@ def ratios_of(settings: Mapping[str, object]) -> list[float]:
 @lru_cache(maxsize=64)
 def engine_of(key: str) -> type[Engine]:
     """Returns the engine of this key; one that Roofmark does not know, as of an import, has no habits."""
-    from app import engines  # loads every engine: not at start
-
     try:
         return type(engines.find(key))
     except NotFound:  # an engine of a later version: the defaults

@@ -40,25 +40,27 @@ class Decode(NamedTuple):
     hardware: Hardware
     suite_key: str
     point: Workload
-    """The suite's main one."""
+    """The main workload of the suite."""
     tokens_per_s: float
-    """All streams together: of several ones the throughput of their rounds."""
+    """The speed of all streams together: with several, the throughput of their rounds."""
     drafts: Drafts | None = None
-    """Where something was drafted."""
+    """Drafted and accepted tokens; None when nothing was drafted."""
     counts: TokenCounts | None = None
-    """Of the tokens of its prompts and answers."""
+    """The token counts of its prompts and answers."""
     gpu_share: float | None = None
-    """Of 1, in the memory of cards, as the server said."""
+    """The share of the model in the memory of cards, 0 to 1, as the server reports it."""
 
 
 def newest_decodes(session: Session, machine_id: int | None = None) -> list[Decode]:
-    """Of done runs that count, for each configuration and suite, the newest first."""
+    """Returns the newest decode speed of each configuration and suite, from finished runs that count, the newest
+    first."""
     newest = select(func.max(col(Run.id))).where(*_done(machine_id))
     return _decodes(session, newest.group_by(col(Run.config_id), col(Run.suite_key)))
 
 
 def fastest_decodes(session: Session, machine_id: int) -> list[Decode]:
-    """Of done runs on a machine that count, the fastest of each configuration and suite, the newest first."""
+    """Returns the fastest decode speed of each configuration and suite on a machine, from finished runs that count, the
+    newest first."""
     place = func.row_number().over(
         partition_by=[col(Run.config_id), col(Run.suite_key)],
         order_by=[col(Measurement.value).desc(), col(Run.id).desc()],
@@ -69,7 +71,7 @@ def fastest_decodes(session: Session, machine_id: int) -> list[Decode]:
 
 
 _HAS_ONE_STREAM = col(Run.main_point_key).like("%/%/1/%")
-"""By the third part of a point's key, its concurrency."""
+"""A condition on the third part of a point's key, the concurrency."""
 
 _IS_DECODE = and_(
     col(Measurement.run_id) == col(Run.id),
@@ -124,7 +126,7 @@ class ConfigCeiling(NamedTuple):
 
     ceiling: DecodeCeiling
     mbu: float
-    """Share of 1 that the newest run reaches; never clamped."""
+    """The share of the ceiling that the newest run reaches (1 is all of it); never clamped."""
 
 
 @cached_query(maxsize=2)
@@ -155,10 +157,9 @@ class CeilingRequest(NamedTuple):
 
 
 def decode_ceilings(session: Session, requests: Sequence[CeilingRequest]) -> list[float | None]:
-    """Computes what all streams together can reach at most, in tok/s, for each request; None where it is unknown.
+    """Computes for each request what all streams together can reach at most, in tok/s; None when that is unknown.
 
-    On the hardware that the newest run of the configuration has frozen, with the tokens that were counted and drafted
-    there.
+    The hardware is that of the configuration's newest run, with the tokens that were counted and drafted there.
     """
     records, counts, drafts = newest_records(session), newest_token_counts(session), newest_drafts(session)
     current_devices: dict[int, Sequence[MachineDevice]] = {}

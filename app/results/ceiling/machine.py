@@ -1,4 +1,4 @@
-"""What each device of a machine can do for the models that were measured there, and how much of that was reached."""
+"""What each device of a machine can do for the models measured there, and how much of it was reached."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ from app.results.ceiling.points import decode_of, step_of
 
 @dataclass(frozen=True)
 class ModelUse:
-    """The run of a model that came nearest to its own ceiling."""
+    """The run of a model that came closest to its own ceiling."""
 
     model: str
     quantization: str
     public_id: str
     point: Workload
     tokens_per_s: float
-    """All streams together."""
+    """The speed of all streams together."""
     ceiling: DecodeCeiling
     mbu: float
-    """As a share of 1, never clamped."""
+    """The share of the ceiling (1 is all of it), never clamped."""
     verdict: str
-    """Beside published results of its kind; empty where there are too few."""
+    """The comparison with published results of its kind; empty when there are too few."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,15 @@ class DeviceUse:
 
     name: str
     device: Device | None
-    """None: its bandwidth is unknown, or there are several unlike ones."""
+    """None when its bandwidth is unknown, or the devices are unlike."""
     stated: Sequence[BandwidthValue]
-    """Where the bandwidth of each comes from."""
+    """The bandwidth of each device and its source."""
     models: Sequence[ModelUse] = ()
     """The best use first."""
 
 
 def machine_uses(session: Session, machine: Machine) -> list[DeviceUse]:
-    """Returns the machine's devices as they are known today, then what else held a model in some run."""
+    """Returns the machine's devices as they are known today, then any other device that held a model in some run."""
     assert machine.id is not None
     catalogue = load_catalogue(session)
     uses: dict[str, DeviceUse] = {}
@@ -102,7 +102,7 @@ def _use(placement: Placement, decode: Decode, catalogue: Catalogue) -> ModelUse
 
 
 def _name(placement: Placement) -> str:
-    """`RTX 3090`, `2 × RTX 3090, tensor parallel`, `RTX 3090 + Memory`"""
+    """Returns the devices in words: `RTX 3090`, `2 × RTX 3090, tensor parallel`, `RTX 3090 + Memory`."""
     counts: dict[str, int] = {}
     for device_share in placement.device_shares:
         counts[device_share.device.name] = counts.get(device_share.device.name, 0) + 1

@@ -1,4 +1,4 @@
-"""Where a configuration's model lies: its bytes on the devices that hold them, or why that is unknown."""
+"""The placement of a configuration's model: its bytes on the devices that hold them, or why that is unknown."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from app.results.ceiling.cards import Cards, Unknown, cards_of, engine_of, non_n
 
 @dataclass(frozen=True)
 class DeviceShare:
-    """One device that holds the model or a part of it, and where its bandwidth comes from."""
+    """A device that holds the model or a part of it, and the source of its bandwidth."""
 
     device: Device
     stated: BandwidthValue
@@ -36,16 +36,16 @@ class DeviceShare:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a model lies: the devices that hold it, and how a step is read from them."""
+    """The devices that hold a model, and how a step is read from them."""
 
     known_geometry: KnownGeometry
-    """The model's geometry, with its weights, and where it was read."""
+    """The model's geometry with its weights, and its source."""
     kv: KvTypes
     device_shares: tuple[DeviceShare, ...]
     """Cards before memory; equal cards one by one."""
     layout: Layout
     slots: int | None
-    """Requests that the server works on at once; None where it does not tell."""
+    """The number of requests that the server works on at once; None when it does not report it."""
     assumptions: tuple[str, ...]
 
     @property
@@ -55,22 +55,21 @@ class Placement:
 
     @property
     def split(self) -> Split:
-        """How several cards share the model."""
+        """The way in which several cards share the model."""
         return self.layout.split
 
     def at_once(self, point: Workload) -> int:
-        """How many of a point's streams are decoded together."""
+        """The number of a point's streams that are decoded together."""
         return at_once(point, self.slots)
 
     def portions(self, step: Step) -> list[Portion]:
-        """Returns which device reads how much of a step."""
+        """Returns how much of a step each device reads."""
         portions = self.layout.portions(self.geometry, step)
         return self._on_cards_alone().portions(self.geometry, step) or [] if portions is None else portions
 
     def decode(self, step: Step) -> DecodeCeiling:
-        """The decode ceiling of a step; where the memory's bandwidth is unknown, that of the cards alone, which is no
-        lower.
-        """
+        """Returns the decode ceiling of a step. When the memory's bandwidth is unknown it is that of the cards alone,
+        which is no lower."""
         ceiling = self.layout.decode(self.geometry, step)
         if ceiling is not None:
             return ceiling
@@ -86,7 +85,8 @@ class Placement:
         return Layout(cards, None, Offload(), self.layout.split, self.layout.shares, self.layout.stages)
 
     def ram_time_share(self, step: Step) -> float:
-        """Share of a step's reading time that system memory takes beside cards; 0 where all is in one place."""
+        """Returns the share of a step's reading time that system memory takes besides cards; 0 when all is in one
+        place."""
         portions = self.portions(step)
         if not self.layout.cards or len(portions) == len(self.layout.cards):
             return 0.0
@@ -96,12 +96,13 @@ class Placement:
 
     @property
     def is_partly_in_ram(self) -> bool:
-        """Whether cards and system memory both hold a part."""
+        """Whether cards and system memory both hold a part of the model."""
         return len({device_share.is_ram for device_share in self.device_shares}) > 1
 
     @property
     def device(self) -> Device | None:
-        """The device that all of them together are like: a single one, or equal ones; None for unlike ones."""
+        """A device with the figures of all of them together: of a single device, or equal ones; None for unlike
+        devices."""
         first = self.device_shares[0].device
         if any(device_share.device != first for device_share in self.device_shares):
             return None
@@ -111,7 +112,8 @@ class Placement:
         return Device(name, first.bandwidth_bytes_per_s * many, peak)
 
     def equivalent_device(self, step: Step) -> Device:
-        """Returns one device that takes as long for a step as all together, each reading its share of the bytes."""
+        """Returns one device that takes as long for a step as all of them together, each reading its share of the
+        bytes."""
         if len(self.device_shares) == 1:
             return self.device_shares[0].device
         names = " + ".join(dict.fromkeys(device_share.device.name for device_share in self.device_shares))
@@ -120,7 +122,7 @@ class Placement:
         return Device(names, bandwidth, sum(peak or 0 for peak in peaks) if all(peaks) else None)
 
     def is_on_the_same_devices_as(self, other: "Placement") -> bool:
-        """Whether both models lie on the same devices alike, whatever is known of their bandwidth."""
+        """Whether both models are on the same devices with the same split, whatever their bandwidths."""
         devices, other_devices = (
             [(share.device.name, share.memory_bytes) for share in placement.device_shares]
             for placement in (self, other)
@@ -131,12 +133,12 @@ class Placement:
 
     @property
     def is_measured(self) -> bool:
-        """Whether some device's bandwidth was measured."""
+        """Whether the bandwidth of some device was measured."""
         return any(device_share.stated.source == MEASURED for device_share in self.device_shares)
 
     @property
     def llc_bytes(self) -> int | None:
-        """Last-level caches of all devices together, in bytes; None where none is known."""
+        """The last-level caches of all devices together, in bytes; None when none is known."""
         return sum(device_share.llc_bytes or 0 for device_share in self.device_shares) or None
 
 
@@ -149,8 +151,8 @@ def resolve_placement(
 ) -> Placement | Unknown:
     """Works out which of a machine's `devices` hold the configuration's model, or why there can be no ceiling.
 
-    `remarks`: what must be known to judge the devices and the model. `gpu_share`: the share of 1 of the model that was
-    in the memory of cards, as the server said during a run; what a person stated outranks it.
+    `remarks` are needed to judge the devices and the model. `gpu_share` is the share of the model in the memory of
+    cards, 0 to 1, that the server reported during a run; a setting that a person stated outranks it.
     """
     if (unknown := _without_weights(config, known_geometry)) is not None:
         return unknown
@@ -197,29 +199,29 @@ def resolve_placement(
 
 
 def _without_weights(config: Config, known_geometry: KnownGeometry | None) -> Unknown | None:
-    """Returns why nothing is known of the model's bytes or of where they are; None where both are known."""
+    """Returns why the model's bytes or their place are unknown; None when both are known."""
     if host := remote_host(config.settings):
         return Unknown(
-            _("The model runs at {host}, so nothing is known of the hardware that it runs on.", host=host),
+            _("The model runs at {host}, so its hardware is unknown.", host=host),
             _("Measure a model that the server runs itself."),
             "configuration",
         )
     if known_geometry is not None and known_geometry.geometry.weights is None and known_geometry.geometry.assumptions:
         return Unknown(
             _(
-                "How many bytes the model reads for a token is unknown: {why}.",
+                "The bytes the model reads per token are unknown: {why}.",
                 why=known_geometry.geometry.assumptions[0],
             ),
-            _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
+            _("Add the model's details: its config.json, a GGUF file, or its parameters and bits per weight."),
             "model",
         )
     if known_geometry is None or known_geometry.geometry.weights is None:
         return Unknown(
             _(
-                "How many bytes the model reads for a token is unknown, because its server names no "
-                "model file that can be read here."
+                "The bytes the model reads per token are unknown, because its server names no model file that "
+                "Roofmark can read."
             ),
-            _("Tell what the model is like: its config.json, a GGUF file, or its parameters and bits per weight."),
+            _("Add the model's details: its config.json, a GGUF file, or its parameters and bits per weight."),
             "model",
         )
     return None
@@ -246,21 +248,22 @@ def _device_share(owner: MachineDevice) -> DeviceShare:
 
 
 def _not_understood(settings: dict[str, object]) -> Iterator[str]:
-    """Flags that were typed and may change what is read, and shares that are no numbers."""
+    """Returns remarks on typed flags that may change what is read, and on shares that are no numbers."""
     flags = settings.get("flags")
     if isinstance(flags, str) and (unknown := engines.parse_flags(flags).not_understood):
-        yield _("not understood, so the ceiling takes no account of it: {flags}", flags=", ".join(unknown))
+        yield _("not understood, so the ceiling ignores it: {flags}", flags=", ".join(unknown))
     if (shares := settings.get("tensor_split")) and not ratios_of(settings):
-        yield _("not understood, so the ceiling takes no account of it: {flags}", flags=f"tensor_split {shares}")
+        yield _("not understood, so the ceiling ignores it: {flags}", flags=f"tensor_split {shares}")
 
 
 def _without_bandwidth(owner: MachineDevice | None, overflow: str | None = None) -> Unknown:
-    """`overflow`: why memory is needed where no setting says that something is there."""
+    """Returns why there is no ceiling without the bandwidth. `overflow` says why memory is needed although no setting
+    puts anything there."""
     if owner is None or owner.kind == "ram":
         reason = _("The bandwidth of the machine's memory is unknown.")
         return Unknown(
             joined(as_sentence(overflow), reason) if overflow else reason,
-            _("Measure it, or type it."),
+            _("Measure it, or enter it."),
             "machine",
         )
     reason = _("The bandwidth of the machine's {device} is unknown.", device=owner.name)
@@ -268,7 +271,7 @@ def _without_bandwidth(owner: MachineDevice | None, overflow: str | None = None)
 
 
 def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
-    """Says which figures were not known yet when the run was measured, and which of two peaks counts."""
+    """Returns which figures were unknown when the run was measured, and which of two peaks counts."""
     for owner in owners:
         stated = owner.bandwidths[0]
         if stated.is_later:
@@ -294,8 +297,8 @@ def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
         if slow and fast and slow != fast:
             yield (
                 _(
-                    "computing on {name} is taken at its fastest usable path, {fast} TFLOP/s; FP16 with FP32 "
-                    "accumulate reaches {slow}",
+                    "compute of {name} is that of its fastest usable path, {fast} TFLOP/s; FP16 with FP32 accumulate "
+                    "reaches {slow}",
                     name=owner.name,
                     fast=format_number(fast / TERA),
                     slow=format_number(slow / TERA),
@@ -304,12 +307,12 @@ def _figures(owners: Sequence[MachineDevice]) -> Iterator[str]:
 
 
 def computing(name: str, is_ram: bool) -> str:
-    """Names what computes with the bytes of a device: cards do it themselves."""
+    """Names what computes with the bytes of a device: cards do so themselves, for memory it is the processor."""
     return _("the processor") if is_ram else name
 
 
 def _kv_types(settings: Mapping[str, object]) -> tuple[KvTypes, list[str]]:
-    """The types of the KV cache, and doubts about those that are not stated or whose size is unknown."""
+    """Returns the types of the KV cache, and remarks on types that are not stated or whose size is unknown."""
     stated = [settings.get(key) for key in ("kv_type_k", "kv_type_v")]
     names = ["f16" if name is None else str(name).strip().lower() for name in stated]
     doubts = [_("the type of the KV cache is not stated, so f16 is counted")] if None in stated else []
@@ -331,7 +334,8 @@ def _kv_types(settings: Mapping[str, object]) -> tuple[KvTypes, list[str]]:
 
 
 def slots_of(config: Config) -> int | None:
-    """Requests that the server works on at once by the configuration's `parallel`; None where that is not stated."""
+    """Returns the number of requests that the server works on at once, from the configuration's `parallel`; None when
+    that is not stated."""
     return non_negative_int(engines.with_flags(config.settings), "parallel") or None
 
 
@@ -344,17 +348,18 @@ def at_once(point: Workload, slots: int | None) -> int:
 
 
 def decode_peers(placement: Placement, catalogue: Catalogue) -> PublishedGroup | None:
-    """Published decode results of alike models on the same class of device; None where there are too few."""
+    """Returns published decode results of similar models on the same class of device; None when there are too few."""
     return decode_group(_device_class(placement, catalogue), model_kind(placement.geometry))
 
 
 def prefill_peers(placement: Placement, catalogue: Catalogue) -> PublishedGroup | None:
-    """Published prefill results of alike models on the same class of device; None where there are too few."""
+    """Returns published prefill results of similar models on the same class of device; None when there are too few."""
     return prefill_group(_device_class(placement, catalogue), model_kind(placement.geometry))
 
 
 def _device_class(placement: Placement, catalogue: Catalogue) -> str | None:
-    """None where unlike devices hold the model, such as a GPU and system memory: nothing was published of those."""
+    """Returns the class of the devices; None for unlike devices, such as a GPU and system memory, for which nothing is
+    published."""
     classes = {
         _class_of(device_share.device.name, device_share.memory_bytes, device_share.is_ram, catalogue)
         for device_share in placement.device_shares

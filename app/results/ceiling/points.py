@@ -1,4 +1,4 @@
-"""Each measured point of a run under its ceiling, and the samples that are faster than their hardware can be."""
+"""The ceiling of each measured point of a run, and the samples that are faster than their hardware can be."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,20 +25,21 @@ from app.results.token_counts import Drafts, drafts_of, token_counts
 
 @dataclass(frozen=True)
 class PointCeiling:
-    """One measured point under its ceiling. Shares are of 1 and never clamped; None is unknown."""
+    """One measured point and its ceiling. Shares are fractions of 1 and never clamped; None is unknown."""
 
     point: Workload
     context: int
-    """Mean context during decode, by the tokens that were counted."""
+    """The mean context during decode, from the counted tokens."""
     step: Step
     drafts: Drafts | None
-    """What speculative decoding added; None: the server does not tell."""
+    """The effect of speculative decoding; None when the server does not report it."""
     decode: DecodeCeiling
     decode_tokens_per_s: float | None
-    """Measured, all streams together: of several ones the throughput of their rounds, which holds their prompts too."""
+    """The measured speed of all streams together: with several, the throughput of their rounds, which includes the time
+    of their prompts."""
     mbu: float | None
     above: tuple[str, ...]
-    """Assumptions that may be wrong, where more than the whole ceiling was reached."""
+    """The assumptions that may be wrong when more than the whole ceiling was reached."""
     cache: str | None
     prefill: PrefillCeiling | None
     why_no_prefill: str
@@ -47,18 +48,18 @@ class PointCeiling:
     mfu: float | None
     assumptions: tuple[str, ...]
     does_not_fit: str | None = None
-    """One sentence where the cards cannot hold the model and its cache: the ceiling is that of the best split."""
+    """One sentence when the cards cannot hold the model and its cache: the ceiling is then that of the best split."""
 
     @property
     def prefill_share(self) -> float | None:
-        """Share of the prefill ceiling, whatever binds there; MFU is of the compute peak alone."""
+        """The share of the prefill ceiling, whichever bound applies; MFU is the share of the compute peak alone."""
         if self.prefill is None or not self.prefill_tokens_per_s:
             return None
         return self.prefill_tokens_per_s / self.prefill.tokens_per_s
 
     @property
     def steps_per_s(self) -> float | None:
-        """Readings of the weights per second, times the number of streams."""
+        """The readings of the weights per second, times the number of streams."""
         return self.decode_tokens_per_s and self.decode_tokens_per_s / tokens_per_step(self.drafts)
 
 
@@ -76,11 +77,11 @@ class RunCeiling:
 
     @property
     def not_understood(self) -> tuple[str, ...]:
-        """Keys of the model's file that shape bytes and are not understood."""
+        """The keys of the model's file that may shape its bytes and are not understood."""
         return self.placement.geometry.not_understood
 
     def at(self, point: Workload | None) -> PointCeiling | None:
-        """Returns the ceiling of this point; None where it was not measured."""
+        """Returns the ceiling of this point; None when it was not measured."""
         return next((point_ceiling for point_ceiling in self.points if point_ceiling.point == point), None)
 
 
@@ -92,9 +93,7 @@ def run_ceiling(
     hardware: Hardware,
     measured: Sequence[MetricResult],
 ) -> RunCeiling | Unknown | None:
-    """Computes the ceilings of a run on the `hardware` that it has frozen; None where its configuration was never
-    known.
-    """
+    """Computes the ceilings of a run on its frozen `hardware`; None when its configuration was never known."""
     if config is None or model is None:
         return None
     assert run.id is not None
@@ -132,21 +131,20 @@ def run_ceilings(
 
 
 def speed_metric(point: Workload) -> str:
-    """Names the metric that is compared with a decode ceiling: no stream's speed times their number, for they need not
-    decode together.
-    """
+    """Returns the metric that is compared with a decode ceiling. It is not one stream's speed times their number, since
+    streams need not decode together."""
     return "decode_tokens_per_s" if point.concurrency == 1 else "output_tokens_per_s"
 
 
 def step_of(placement: Placement, point: Workload, counts: TokenCounts | None) -> Step:
-    """The bytes of a decode step at a point, with the tokens that were counted."""
+    """Returns the bytes of a decode step at a point, with the tokens that were counted."""
     decode_step = step(placement.geometry, context_of(point, counts), placement.kv, placement.at_once(point))
     assert decode_step is not None, "a placement has weights"
     return decode_step
 
 
 def decode_of(placement: Placement, decode_step: Step, drafts: Drafts | None) -> DecodeCeiling:
-    """The decode ceiling of a step, with what speculative decoding added."""
+    """Returns the decode ceiling of a step, with the effect of speculative decoding."""
     ceiling = placement.decode(decode_step)
     if drafts is None or not drafts.drafted:
         return ceiling
@@ -154,16 +152,14 @@ def decode_of(placement: Placement, decode_step: Step, drafts: Drafts | None) ->
 
 
 def tokens_per_step(drafts: Drafts | None) -> float:
-    """Returns how many tokens a reading of the weights gave each stream, on average."""
+    """Returns how many tokens one reading of the weights gave each stream, on average."""
     return 1 + (drafts.accepted_per_pass if drafts else 0)
 
 
 def context_of(point: Workload, counts: TokenCounts | None) -> int:
-    """Returns the tokens in the cache during a decode, on average: as counted, else as many as the suite asked for."""
+    """Returns the mean number of tokens in the cache during a decode: as counted, else as the suite requests."""
     counts = counts or TokenCounts()
-    prompt_tokens = point.prompt_tokens if counts.prompt_tokens is None else counts.prompt_tokens
-    output_tokens = point.output_tokens if counts.output_tokens is None else counts.output_tokens
-    return point.depth + round(prompt_tokens + output_tokens / 2)
+    return point.mean_context(counts.prompt_tokens, counts.output_tokens)
 
 
 def _point_ceiling(
@@ -211,7 +207,7 @@ def _point_ceiling(
 
 def _uncounted(point: Workload) -> str:
     return _(
-        "nobody counted the tokens of the prompt, so the {tokens:,} that the suite asks for are taken",
+        "the tokens of the prompt were not counted, so the suite's nominal {tokens:,} are used",
         tokens=point.prompt_tokens,
     )
 
@@ -227,7 +223,7 @@ def _above(placement: Placement, decode_step: Step, share: float, drafts: Drafts
 
 
 def _prefill(placement: Placement, point: Workload, counts: TokenCounts) -> tuple[PrefillCeiling | None, str]:
-    """The prefill ceiling of the tokens that were not cached, or None and why there is none."""
+    """Returns the prefill ceiling of the tokens that were not cached, or None and why there is none."""
     if point.concurrency > 1:
         return None, _(
             "Several streams ran at once and shared the compute, so there is no prefill ceiling for one of them."
@@ -253,12 +249,12 @@ def _prefill(placement: Placement, point: Workload, counts: TokenCounts) -> tupl
 # Judged while reading: a ceiling may become known later.
 
 MAX_CEILING_RATIO = 2.0
-"""A speed so many times the ceiling is no inaccuracy of the figures that the ceiling is made of."""
+"""A speed this many times the ceiling cannot come from inaccurate figures of the ceiling."""
 FLAG = "implausible"
 
 
 def flag_above_ceiling(samples: Sequence[Sample], run_ceiling: RunCeiling | object) -> list[Sample]:
-    """Flags samples whose decode or prefill is beyond twice the ceiling; without a ceiling they stay as they are."""
+    """Flags samples whose decode or prefill exceeds twice the ceiling; without a ceiling they stay as they are."""
     if not isinstance(run_ceiling, RunCeiling):
         return list(samples)
     return [_flagged(sample) if _is_beyond(sample, run_ceiling.at(sample.point)) else sample for sample in samples]

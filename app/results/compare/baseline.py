@@ -1,4 +1,4 @@
-"""Every run beside its pinned baseline: the verdict at its main point, cheap enough for a list of runs."""
+"""Compares runs with their pinned baselines: the verdict at the main point, cheap enough for a list of runs."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -20,30 +20,30 @@ from app.stats.verdict import Ratio, Verdict
 
 @dataclass(frozen=True)
 class Standing:
-    """How a run stands beside its baseline."""
+    """The comparison of a run with its baseline."""
 
     baseline_id: str
     """The public id of the baseline."""
     is_baseline: bool
-    """The run is the baseline itself."""
+    """Whether the run is the baseline itself."""
     verdict: Verdict | None = None
-    """Of the triple; None has a reason, or is the baseline's own."""
+    """The verdict over the headline metrics; None when there is a reason, or for the baseline itself."""
     ratios: Mapping[str, Ratio] = field(default_factory=dict)
-    """By metric of the triple, over the baseline; those that both have from the same source."""
+    """The ratios to the baseline by headline metric; only metrics that both have from the same source."""
     unsound: tuple[str, ...] = ()
-    """What disturbed one of the two, so that nothing more than inconclusive can be said."""
+    """What disturbed one of the two, so that the verdict can only be inconclusive."""
     scatters: Mapping[str, RunScatter] = field(default_factory=dict)
-    """By metric: how much runs of one configuration differ on this machine."""
+    """How much runs of one configuration differ on this machine, by metric."""
     values: Mapping[str, Values] = field(default_factory=dict)
-    """By metric: source, and the figures of both."""
+    """The source and the values of both, by metric."""
     reason: str = ""
 
 
 def standings(session: Session, public_ids: Collection[str]) -> dict[str, Standing]:
-    """How runs stand beside their baselines, by public id, in a handful of queries.
+    """Returns the comparisons of runs with their baselines by public id, in a handful of queries.
 
-    Missing are those without a baseline, those that did not finish, and those from before the baseline was measured:
-    a baseline is for what comes after it.
+    Runs without a baseline, unfinished runs and runs from before the baseline are missing: a baseline is for what comes
+    after it.
     """
     pairs = _with_baseline(session, public_ids)
     compared = _comparable(pairs)
@@ -53,25 +53,25 @@ def standings(session: Session, public_ids: Collection[str]) -> dict[str, Standi
 
 
 def standing(session: Session, public_id: str) -> Standing | None:
-    """The standing of one run; None without a baseline that it is compared with."""
+    """Returns the comparison of one run; None without a baseline to compare with."""
     return standings(session, [public_id]).get(public_id)
 
 
 class RunVerdicts(NamedTuple):
-    """All that is concluded about one run."""
+    """All verdicts on one run."""
 
     standing: Standing | None
-    """Beside its baseline; None without one."""
+    """The comparison with its baseline; None without one."""
     previous: MainVerdict | None
-    """Against the run before its configuration changed; None without one."""
+    """The comparison with the run before its configuration changed; None without one."""
     unsound: tuple[str, ...]
     """What disturbed the run."""
 
 
 def verdicts_of_run(session: Session, run: Run, before: Run | None) -> RunVerdicts:
-    """All that is concluded about one run.
+    """Returns all verdicts on one run.
 
-    `before`: the newest run of the previous configuration with the same suite, if there is one.
+    `before` is the newest run of the previous configuration with the same suite, if there is one.
     """
     pairs = _with_baseline(session, [run.public_id])
     compared = _comparable(pairs)
@@ -100,7 +100,7 @@ def _comparable(pairs: Collection[tuple[BaselineSide, BaselineSide]]) -> list[tu
 
 
 def to_json(standing: Standing | None) -> dict[str, Any] | None:
-    """A standing as the JSON document of a run holds it."""
+    """Returns the JSON form of a standing, as the document of a run holds it."""
     if standing is None:
         return None
     return {**asdict(standing), "values": {key: values._asdict() for key, values in standing.values.items()}}
@@ -117,14 +117,14 @@ def _refusal(run: BaselineSide, base: BaselineSide) -> str:
     if not base.is_compared:
         return _("The baseline is hidden from statistics.")
     if run.suite_sha256 != base.suite_sha256:
-        return _("The suite was changed since the baseline: its prompt or its lengths are others now.")
+        return _("The suite has changed since the baseline: its prompt or lengths are different now.")
     if _is_another_model(run, base):
         return _("The baseline is of another model of that name, {model}.", model=base.model_id)
     return ""
 
 
 def _is_another_model(run: BaselineSide, base: BaselineSide) -> bool:
-    """By what one server calls the two; another server may call the same model otherwise."""
+    """Whether the two are different models by their ids on one server; ids of different servers are not comparable."""
     if run.server_id != base.server_id or None in (run.model_id, base.model_id):
         return False
     sides = [Snapshot("", None, side.model, side.quantization, {"model_id": side.model_id}) for side in (run, base)]

@@ -45,16 +45,16 @@ def compare(
     keys: Sequence[str] = (),
     limit: float | None = None,
 ) -> Comparison:
-    """`names` as `compare_refs.resolve` reads them; `keys` are the metrics to compare. Without any, verdicts look at
-    the headline metrics, and all others are in extra rows where two subjects have them. An interval within `limit` of 1
-    counts as the same: without one, as the settings say.
+    """Compares the subjects that `names` name, in the form that `compare_refs.resolve` reads. `keys` are the metrics to
+    compare. Without any, verdicts use the headline metrics, and all others are in extra rows where at least two
+    subjects have them. An interval within `limit` of 1 counts as the same; the default is the setting.
 
-    Raises BadInput for too few or too many names, or an unknown metric, and NotFound.
+    Raises BadInput for too few or too many names or an unknown metric, and NotFound.
     """
     unknown = next((key for key in keys if key not in metrics()), None)
     if unknown is not None:
         raise BadInput(
-            _("There is no metric {unknown!r}: known are {known}.", unknown=unknown, known=", ".join(metrics()))
+            _("There is no metric {metric!r}; choose from {metrics}.", metric=unknown, metrics=", ".join(metrics()))
         )
     keys, extra_keys = (keys, []) if keys else (HEADLINE_METRICS, further_metrics())
     subjects = load_subjects(session, resolve(session, names), (*keys, *extra_keys))
@@ -93,7 +93,7 @@ def compare(
 
 
 def _refuse_twins(subjects: Sequence[SubjectData]) -> None:
-    """Two runs may name one configuration."""
+    """Raises BadInput when two of the runs name one configuration."""
     first_by_runs: dict[tuple[str, ...], str] = {}
     for subject in subjects:
         first = first_by_runs.setdefault(subject.runs, subject.reference.key)
@@ -121,7 +121,8 @@ def _reasons_not_comparable(subjects: Sequence[SubjectData]) -> list[str]:
 
 
 def _titles(subjects: Sequence[SubjectData]) -> list[str]:
-    """Model and quantization: the whole id of a model where two of a server share the name."""
+    """Returns model and quantization of each subject; with the whole model id when two models of a server share the
+    name."""
     snapshots = {
         place: snapshot_of(side.config, side.model)
         for place, side in enumerate(subject.run for subject in subjects)
@@ -171,7 +172,7 @@ def _subject(letter: str, subject: SubjectData, title: str) -> Subject:
 
 
 def _points(subjects: Sequence[SubjectData]) -> list[Workload]:
-    """Of the first subject in its order, then what only others have."""
+    """Returns the points of the first subject in its order, then those that only others have."""
     return list(dict.fromkeys(point for subject in subjects for point in subject.points))
 
 
@@ -189,7 +190,7 @@ def _why_no_verdict(main: PointRows | None, place: int) -> str:
 
 
 class _Tables:
-    """The figures of all points, with ratios over the first subject; those of the main point are judged together."""
+    """The values of all points with their ratios to the first subject; those of the main point are judged together."""
 
     def __init__(
         self,
@@ -207,7 +208,8 @@ class _Tables:
         self._verdicts: dict[int, Verdict | None] = {}
 
     def verdict(self, place: int) -> Verdict | None:
-        """Of a subject against the first; None before its main point was looked at, and where nothing compares."""
+        """Returns the verdict on a subject against the first; None before its main point was read, and when nothing is
+        comparable."""
         return self._verdicts.get(place)
 
     def unsound(self, place: int) -> tuple[str, ...]:
@@ -236,7 +238,7 @@ class _Tables:
         return tuple(judged)
 
     def _why_not(self, point: Workload) -> list[str]:
-        """Of each subject, why it has no ratio here; empty where it may have one."""
+        """Returns for each subject why it has no ratio here; empty when it may have one."""
         base_length = self._subjects[0].answer_lengths.get(point.key)
         return [
             reason
@@ -287,9 +289,9 @@ class _Tables:
 
 class _Results(NamedTuple):
     row: MetricRow
-    """Without ratios yet."""
+    """The row, still without ratios."""
     pairs: Mapping[int, tuple[Result, Result]]
-    """The first subject's result and another's, by the other's place, where they may be compared."""
+    """The results of the first subject and of another one, by the other's index, where they may be compared."""
 
 
 def _with_ratio(row: MetricRow, place: int, ratio: Ratio | None) -> MetricRow:
@@ -306,12 +308,13 @@ def _why_no_ratio(base: Cell, candidate: Cell) -> str:
     if base.value is None:
         return _("The first one has no value: {reason}", reason=base.reason)
     if min(base.value, candidate.value) <= 0:
-        return _("A ratio needs positive numbers, and {wrong:g} is none.", wrong=min(base.value, candidate.value))
+        return _("A ratio needs positive values, and {value:g} is not.", value=min(base.value, candidate.value))
     return ""
 
 
 def _source(key: str, figures: Sequence[Figures], why: Sequence[str]) -> Source | None:
-    """The preferred one that all who may be compared have; else one that the first has; else any."""
+    """Returns the source to compare: the preferred one that all comparable subjects have; else one that the first has;
+    else any."""
     comparable = [of_subject for of_subject, reason in zip(figures, why, strict=True) if not reason]
     with_values = [of_subject for of_subject in figures if of_subject.by_source]
     for group in ([of_comparable for of_comparable in comparable if of_comparable.by_source], figures[:1], with_values):
@@ -349,8 +352,8 @@ def _cell(subject: SubjectData, figures: Figures, source: Source | None, absence
 def _why_no_value(figures: Figures, source: Source | None) -> str:
     if figures.by_source and source:
         return _(
-            "Its only source is “{elsewhere}”, the others have “{source}”.",
-            elsewhere=enumerated(_(SOURCES[own]) for own in figures.by_source),
+            "Its only source is “{only_source}”, the others have “{source}”.",
+            only_source=enumerated(_(SOURCES[own]) for own in figures.by_source),
             source=_(SOURCES[source]),
         )
     return _(figures.reason) if figures.reason else _("There is no value.")

@@ -1,4 +1,4 @@
-"""What differs between results, and which of it a verdict on them is about."""
+"""The differences between results, and the settings that a verdict is about."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from app.results.fields.registry import context_fields
 from app.results.hardware import describe_devices, device_changes, thaw_devices
 
 MAX_NAMED_SETTINGS = 6
-"""So many unknown settings are named in a sentence."""
+"""The most unknown settings named in a sentence."""
 _NO_SNAPSHOT = Snapshot("", None, "", None, {})
 _FIRST = ("machine", "hardware")
-"""Fields whose differences weigh most."""
+"""The fields whose differences matter most."""
 _LAST = ("labels",)
 
 
@@ -24,20 +24,20 @@ _LAST = ("labels",)
 class Difference:
     title: str
     values: tuple[str, ...]
-    """Of each result, in their order."""
+    """The values of the results, in their order."""
     is_setting: bool
-    """Whether a verdict can be about it: hardware and configuration, not how often something was repeated."""
+    """Whether a verdict can be about it: hardware and configuration, but not the number of repetitions."""
 
     def is_between(self, base: int, compared: int) -> bool:
         return self.values[base] != self.values[compared]
 
     def phrase(self, base: int, compared: int) -> str:
-        """The difference between two results."""
+        """Returns the difference between two results as a phrase."""
         return f"{self.title} {self.values[base]} → {self.values[compared]}"
 
 
 def differences(sides: Sequence[Run], engine_titles: Mapping[str, str]) -> tuple[Difference, ...]:
-    """What is not the same in all results, the most important first."""
+    """Returns the fields that differ between the results, the most important first."""
     contexts = _contexts(sides, engine_titles)
     configs = [side.config for side in sides if side.config is not None]
     fields = [field for field in context_fields(configs) if field.difference]
@@ -58,7 +58,8 @@ def _importance(field: Field) -> tuple[bool, int, bool]:
 
 
 def _contexts(sides: Sequence[Run], engine_titles: Mapping[str, str]) -> list[RunContext]:
-    """What the fields of each result are read from; hardware and model are described by what distinguishes them."""
+    """Returns the context of each result that fields are read from; hardware and model are described by what
+    distinguishes them."""
     models = iter(_models([side for side in sides if side.config and side.model]))
     contexts = []
     for hardware, side in zip(_hardware(sides), sides, strict=True):
@@ -82,7 +83,8 @@ def _contexts(sides: Sequence[Run], engine_titles: Mapping[str, str]) -> list[Ru
 
 
 def _models(sides: Sequence[Run]) -> list[tuple[Snapshot, str, dict[str, str]]]:
-    """Of each result with a configuration: its snapshot, its model's name, and what distinguishes its weights."""
+    """Returns for each result with a configuration its snapshot, its model's name and what distinguishes its
+    weights."""
     snapshots = [snapshot_of(side.config, side.model) for side in sides if side.config and side.model]
     is_one_server = len({side.server.id for side in sides}) == 1
     weights = distinguishing_weights(snapshots, is_one_server=is_one_server)
@@ -93,14 +95,15 @@ def _models(sides: Sequence[Run]) -> list[tuple[Snapshot, str, dict[str, str]]]:
 
 
 def is_same_hardware(base: Run, compared: Run) -> bool:
-    """As far as both recorded what it was."""
+    """Whether two results are from the same hardware, as far as both recorded it."""
     return not (base.hardware and compared.hardware) or not device_changes(
         thaw_devices(base.hardware), thaw_devices(compared.hardware)
     )
 
 
 def _hardware(sides: Sequence[Run]) -> list[str]:
-    """The same text for the same devices: a driver that reserves more memory makes no other card."""
+    """Returns a description of the hardware. It is the same for the same devices: a driver that reserves more memory
+    makes no other card."""
     texts: list[tuple[Run, str]] = []
     for side in sides:
         same = (text for run, text in texts if run.hardware and side.hardware and is_same_hardware(run, side))
@@ -109,7 +112,7 @@ def _hardware(sides: Sequence[Run]) -> list[str]:
 
 
 def _is_unknown_hardware(field: Field, values: Collection[str]) -> bool:
-    """Old runs did not record what their machine was made of: that is no difference."""
+    """Whether the hardware is unknown. Old runs did not record it, and that is no difference."""
     return field.key == "hardware" and len(set(values) - {_(NOT_STATED)}) < 2
 
 
@@ -126,7 +129,8 @@ def differing_settings(differences: Sequence[Difference], base: int, compared: i
 
 
 def unknown_settings(base: Run, compared: Run) -> tuple[str, ...]:
-    """Titles of the usual settings that at least one of two results does not state, and that may differ unseen."""
+    """Returns the titles of the usual settings that at least one of two results does not state, and that may differ
+    unseen."""
     stated = [side.config.settings if side.config else {} for side in (base, compared)]
     return tuple(
         setting.title
@@ -136,27 +140,27 @@ def unknown_settings(base: Run, compared: Run) -> tuple[str, ...]:
 
 
 def verdict_subject_text(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
-    """One or more sentences that say what a verdict is about: `settings` differ, `unknown` may."""
+    """Returns one or more sentences that say what a verdict is about: `settings` differ, `unknown` may differ."""
     if unknown:
         differing = _("Differs: {settings}.", settings=separator("; ").join(settings))
         return joined(differing if settings else _("No difference is known."), _unknown_text(unknown))
     if not settings:
-        return _("Nothing of the configuration differs: the same thing was measured again.")
+        return _("The configurations are equal: the same thing was measured again.")
     if len(settings) == 1:
-        return _("They differ in one respect only, so the verdict is about it: {setting}.", setting=settings[0])
+        return _("They differ in one setting only, which the verdict is about: {setting}.", setting=settings[0])
     return _(
-        "They differ in {n} respects, so the verdict is about all of them together and about none alone.",
+        "They differ in {n} settings, so the verdict is about all of them together, not about a single one.",
         n=len(settings),
     )
 
 
 def _unknown_text(unknown: Sequence[str]) -> str:
-    """A sentence with the first of many unknown settings; documents and pages list all."""
+    """Returns a sentence that names the first of many unknown settings; documents and pages list all."""
     if len(unknown) <= MAX_NAMED_SETTINGS:
         names = enumerated(lower_first(_(title)) for title in unknown)
-        return _("Unknown on at least one side, and so perhaps different too: {names}.", names=names)
+        return _("Unknown on at least one side, so possibly different too: {names}.", names=names)
     return _(
-        "Unknown on at least one side, and so perhaps different too: {names} and {n} more settings.",
+        "Unknown on at least one side, so possibly different too: {names} and {n} more settings.",
         names=", ".join(lower_first(_(title)) for title in unknown[: MAX_NAMED_SETTINGS - 1]),
         n=len(unknown) - MAX_NAMED_SETTINGS + 1,
     )

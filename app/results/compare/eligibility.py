@@ -1,4 +1,4 @@
-"""Whether two results may be compared at all, and if not, why."""
+"""Whether two results may be compared, and if not, why."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from app.core.samples import Workload
 from app.db.tables import Run
 
 OUTPUT_TOLERANCE = 0.1
-"""Answers whose measured lengths differ by more than this share are of another output length."""
+"""Answers whose measured lengths differ by more than this share do not have the same output length."""
 
 _NOT_DONE = {
     "queued": N_("Run {id} is not finished yet."),
@@ -19,7 +19,7 @@ _NOT_DONE = {
 
 
 def refusal_reason_run(run: Run) -> str:
-    """Why nothing can be compared with this run at all; empty when something can."""
+    """Returns why nothing can be compared with this run; empty when something can."""
     if run.hidden_at is not None:
         reason = f": {run.hidden_reason.rstrip('.。')}" if run.hidden_reason else ""
         return _("Run {id} is hidden from statistics{reason}.", id=run.public_id, reason=reason)
@@ -27,23 +27,21 @@ def refusal_reason_run(run: Run) -> str:
 
 
 def refusal_reason_runs(base: Run, compared: Run) -> str:
-    """Why two runs have no verdict whatever they measured; empty when they may have one."""
+    """Returns why two runs have no verdict whatever they measured; empty when they may have one."""
     return refusal_reason_run(base) or refusal_reason_run(compared) or refusal_reason_pair(base, compared)
 
 
 def refusal_reason_pair(base: Run, compared: Run) -> str:
-    """Why two finished runs have no verdict; empty when they have."""
+    """Returns why two finished runs have no verdict; empty when they have."""
     if base.suite_sha256 == compared.suite_sha256:
         return ""
     if base.suite_key != compared.suite_key:
-        return _("They played different suites: {one} and {other}.", one=base.suite_key, other=compared.suite_key)
-    return _(
-        "The suite {suite} was changed between them: its prompt or its lengths are others now.", suite=base.suite_key
-    )
+        return _("They ran different suites: {base} and {compared}.", base=base.suite_key, compared=compared.suite_key)
+    return _("The suite {suite} changed between them: its prompt or lengths are different now.", suite=base.suite_key)
 
 
 def refusal_reason_point(workload: Workload, measured: Sequence[Workload]) -> str:
-    """Why a result that measured some workloads has nothing at this one; empty when it has."""
+    """Returns why a result that measured some workloads has nothing at this one; empty when it has."""
     if workload in measured:
         return ""
     nearest = next((near for near in measured if near.prompt_tokens == workload.prompt_tokens), None)
@@ -62,12 +60,14 @@ def refusal_reason_point(workload: Workload, measured: Sequence[Workload]) -> st
 
 
 def refusal_reason_lengths(base_tokens: float | None, compared_tokens: float | None) -> str:
-    """Why answers of two mean lengths are not compared: engines may end them when they like; empty when they are."""
+    """Returns why answers with two mean lengths are not compared (engines may end them early); empty when they are."""
     if not base_tokens or not compared_tokens:
         return ""
     ratio = compared_tokens / base_tokens
     if abs(ratio - 1) <= OUTPUT_TOLERANCE and abs(1 / ratio - 1) <= OUTPUT_TOLERANCE:
         return ""
     return _(
-        "The answers differ in length: {base:,.0f} and {other:,.0f} tokens.", base=base_tokens, other=compared_tokens
+        "The answers differ in length: {base:,.0f} and {compared:,.0f} tokens.",
+        base=base_tokens,
+        compared=compared_tokens,
     )

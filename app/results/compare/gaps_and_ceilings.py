@@ -1,4 +1,4 @@
-"""What stands beside the metrics of a comparison: pauses between tokens, and the ceilings of the hardware."""
+"""The parts of a comparison besides metrics: inter-token gaps, and the ceilings of the hardware."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -29,7 +29,7 @@ from app.results.hardware import Hardware, gpu_share_of, resolve_hardware
 
 
 def gap_distribution(subject: SubjectData, point: Workload | None) -> Distribution:
-    """The pauses between tokens at a workload, all usable samples together."""
+    """Returns the gaps between tokens at a workload, over all usable samples."""
     samples = [sample for sample in subject.at(point) if is_usable(sample) and not sample.reuses_cache] if point else []
     streamed = [sample for sample in samples if not token_times.arrives_in_bursts(sample.trace)]
     gaps = [gap for sample in streamed for gap in token_times.gaps_ms(sample.trace)]
@@ -41,7 +41,7 @@ def gap_distribution(subject: SubjectData, point: Workload | None) -> Distributi
 
 
 def subject_ceilings(session: Session, subjects: Sequence[SubjectData], point: Workload | None) -> tuple[Ceiling, ...]:
-    """What the hardware of each subject allows at a workload."""
+    """Returns what the hardware of each subject allows at a workload."""
     machine_devices: dict[int, Sequence[MachineDevice]] = {}
     stated = all_stated(session)
     for subject in subjects:
@@ -82,7 +82,7 @@ def _ceiling(
 
 
 def _shown(samples: Sequence[Sample], key: str) -> MetricResult:
-    """Of the samples of one point, without warm-ups: only what a ceiling is set beside."""
+    """Returns the samples of one point, without warm-ups, that a ceiling is compared with."""
     metric = metrics()[key]
     by_source = values_of(metric, [sample for sample in samples if applies_to(sample, metric)]).by_source
     sources = [source for source in preferred(key) if by_source.get(source)]

@@ -1,4 +1,4 @@
-"""The numbers behind each subject of a comparison: one query for each kind of row, however many runs there are."""
+"""Loads the values of each subject of a comparison: one query for each kind of row, however many runs there are."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,28 +29,28 @@ from app.stats.runs import RunMedian, run_median
 
 FEWEST, MOST = 2, 8
 NEWEST_RUNS = 30
-"""So many runs of a configuration are taken together at most."""
+"""The most runs of a configuration that are taken together."""
 CONFIG = "config:"
 WORDS = ("latest", "previous", "baseline")
 
 
 class Reference(NamedTuple):
-    """What was named: a run, or with `is_config` all runs of its configuration with its suite."""
+    """The subject that a name refers to: a run, or with `is_config` all runs of its configuration with its suite."""
 
     public_id: str
     is_config: bool
 
     @property
     def key(self) -> str:
-        """The reference as it is written: a run id, or `config:` and a run id."""
+        """The reference in its written form: a run id, or `config:` and a run id."""
         return f"{CONFIG if self.is_config else ''}{self.public_id}"
 
 
 def resolve(session: Session, names: Sequence[str]) -> list[Reference]:
-    """Resolve what a comparison names: run ids, `config:` with a run id, and words.
+    """Resolves the names of a comparison: run ids, `config:` with a run id, and words.
 
-    `latest` is the newest finished run; `previous` and `baseline` are seen from the last run that is named by itself,
-    or from the latest. Raises BadInput and NotFound.
+    `latest` is the newest finished run; `previous` and `baseline` refer to the last run named before them, else to the
+    latest. Raises BadInput and NotFound.
     """
     if not FEWEST <= len(names) <= MOST:
         raise BadInput(
@@ -66,9 +66,9 @@ def resolve(session: Session, names: Sequence[str]) -> list[Reference]:
                 raise BadInput(_("{key} is named twice: a comparison needs different runs.", key=reference.key))
             raise BadInput(
                 _(
-                    "{one} and {other} are both {key}: a comparison needs different runs.",
-                    one=first,
-                    other=second,
+                    "{first} and {second} are both {key}: a comparison needs different runs.",
+                    first=first,
+                    second=second,
                     key=reference.key,
                 )
             )
@@ -76,7 +76,7 @@ def resolve(session: Session, names: Sequence[str]) -> list[Reference]:
 
 
 def resolve_run_id(session: Session, name: str) -> str:
-    """The id of one run: its own, or one of WORDS, seen from the latest. Raises NotFound."""
+    """Returns the id of one run from its id, or from one of WORDS, which refers to the latest. Raises NotFound."""
     return _reference(session, name, _latest(session)).public_id if name in WORDS else name
 
 
@@ -110,8 +110,8 @@ def _latest(session: Session) -> str:
 
 
 def newest_alike(session: Session, of: Collection[Run]) -> dict[str, list[Run]]:
-    """For each of some runs, by its public id: the newest finished runs of its configuration with its very suite that
-    nobody has hidden, newest first."""
+    """Returns for each run, by its public id, the newest finished runs of its configuration with the same version of
+    its suite that are not hidden, newest first."""
     key = (col(Run.config_id), col(Run.suite_sha256))
     age = func.row_number().over(partition_by=key, order_by=[col(Run.started_at).desc(), col(Run.id).desc()])
     aged = (
@@ -140,7 +140,7 @@ class RunFigure(NamedTuple):
 
     @property
     def repetitions(self) -> int:
-        """Streams of one round are one repetition."""
+        """The number of independent repetitions: the streams of one round are one."""
         return max(1, self.measured.samples // self.measured.point.concurrency)
 
     @property
@@ -158,14 +158,14 @@ class RunFigure(NamedTuple):
 
 @dataclass(frozen=True)
 class Figures:
-    """One metric of a subject at one point."""
+    """The values of one metric of a subject at one point."""
 
     by_source: Mapping[Source, Sequence[RunFigure]]
-    """Those with a value."""
+    """The runs that have a value, by source."""
     left_out: int = 0
-    """So many repetitions were left out."""
+    """The number of repetitions left out."""
     reason: str = ""
-    """Why there are none."""
+    """Why there is no value."""
 
 
 NO_FIGURES = Figures({}, reason=NULL_REASONS["not_measured"])
@@ -177,21 +177,21 @@ class SubjectData:
     run: Run
     """The run itself, or the newest of the configuration."""
     runs: tuple[str, ...]
-    """Public ids of the runs that its figures are of."""
+    """The public ids of the runs that its values are of."""
     data_source: str
-    """The same in words."""
+    """The same runs in words."""
     reason_not_comparable: str
     unsound: tuple[str, ...] = ()
-    """Why no verdict may rest on its figures."""
+    """Why no verdict may rest on its values."""
     samples: Sequence[Sample] = ()
-    """Of `run`, without warm-ups."""
+    """The samples of `run`, without warm-ups."""
     figures: Mapping[tuple[Workload, str], Figures] = field(default_factory=dict)
     answer_lengths: Mapping[str, float] = field(default_factory=dict)
-    """How many tokens its answers have, by the key of a point: in the middle of its runs."""
+    """The median number of tokens of its answers by point key, over its runs."""
 
     @property
     def unit(self) -> str:
-        """What one value is of."""
+        """What one value is of: a repetition, or a run."""
         return noun("run") if len(self.runs) > 1 else noun("repetition")
 
     @property
@@ -216,7 +216,7 @@ class SubjectData:
 
 
 def load_subjects(session: Session, references: Sequence[Reference], keys: Collection[str]) -> list[SubjectData]:
-    """With the figures of these metrics. Raises NotFound."""
+    """Loads the subjects with the values of these metrics. Raises NotFound."""
     named = runs_by_id(session, {reference.public_id for reference in references})
     pools = newest_alike(session, [named[reference.public_id] for reference in references if reference.is_config])
     choices = [_chosen(reference, named[reference.public_id], pools) for reference in references]
@@ -233,7 +233,7 @@ def load_subjects(session: Session, references: Sequence[Reference], keys: Colle
 
 
 def _chosen(reference: Reference, named: Run, pools: Mapping[str, Sequence[Run]]) -> tuple[Run, list[Run]]:
-    """The run that stands for a reference, and all runs that its figures are of."""
+    """Returns the run that represents a reference, and all runs that its values are of."""
     pool = pools.get(reference.public_id, []) if reference.is_config else []
     if not pool:
         return named, [named]
@@ -242,7 +242,7 @@ def _chosen(reference: Reference, named: Run, pools: Mapping[str, Sequence[Run]]
 
 
 def _sound(runs: Sequence[Run], unsound: Mapping[str, Sequence[str]]) -> list[Run]:
-    """Of a configuration's runs those that nothing disturbed, where there are any."""
+    """Returns the undisturbed runs of a configuration; all of them when each was disturbed."""
     return [run for run in runs if run.public_id not in unsound] or list(runs)
 
 
@@ -273,7 +273,7 @@ def _subject(
 
 
 def _middle(lengths: Mapping[tuple[int, str], float], runs: Sequence[Run]) -> dict[str, float]:
-    """Of the lengths of these runs' answers."""
+    """Returns the median answer length over these runs."""
     own = {run.id for run in runs}
     by_point: dict[str, list[float]] = {}
     for (run_id, point), length in lengths.items():

@@ -1,4 +1,4 @@
-"""What a comparison is, as plain values and in words: pages, figures, terminal and JSON read nothing else."""
+"""The result of a comparison as plain values and in words. Pages, charts, terminal and JSON are all made from it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -22,17 +22,17 @@ class Subject:
 
     letter: str
     key: str
-    """As it was named: a run's id, or `config:` with one."""
+    """The name as it was given: a run's id, or `config:` with one."""
     public_id: str
-    """Of the run, or of the configuration's newest; its page tells more."""
+    """The public id of the run, or of the configuration's newest run."""
     title: str
     """Model and quantization."""
     unit: str
     """What one value is of: repetition or run."""
     data_source: str
-    """Which runs its figures are of, in words."""
+    """The runs that its values are of, in words."""
     runs: tuple[str, ...]
-    """Public ids of all runs that its figures are of."""
+    """The public ids of all runs that its values are of."""
     machine: str
     server: str
     engine: str | None
@@ -61,10 +61,10 @@ class Cell:
     standard_deviation: float | None = None
     count: int = 0
     left_out: int = 0
-    """So many repetitions were left out; the run's page says why."""
+    """The number of repetitions left out; the run's page gives the reasons."""
     reason: str = ""
     ratio: Ratio | None = None
-    """Over the first subject; None for itself, and where there is a refusal."""
+    """The ratio to the first subject; None for the first itself, and when `reason_not_comparable` says why."""
     reason_not_comparable: str = ""
     """Why there is no ratio."""
     scatter: RunScatter | None = None
@@ -77,9 +77,9 @@ class MetricRow:
     title: str
     unit: str
     better: str
-    """higher or lower."""
+    """The better direction: higher or lower."""
     source: str | None
-    """The one source that all cells are from."""
+    """The source that all cells are from."""
     cells: tuple[Cell, ...]
 
 
@@ -88,7 +88,7 @@ class PointRows:
     point: Workload
     rows: tuple[MetricRow, ...]
     extra_rows: tuple[MetricRow, ...] = ()
-    """Other metrics that two subjects or more have; no verdict looks at them."""
+    """The other metrics that at least two subjects have; no verdict uses them."""
 
     @property
     def all_rows(self) -> tuple[MetricRow, ...]:
@@ -96,7 +96,7 @@ class PointRows:
 
     @property
     def n_measured(self) -> int:
-        """How many subjects have a value here."""
+        """The number of subjects that have a value here."""
         return max((sum(cell.value is not None for cell in row.cells) for row in self.rows), default=0)
 
 
@@ -106,33 +106,33 @@ class Pair:
 
     place: int
     reason_not_comparable: str
-    """Why there is no verdict at all; empty when there is one."""
+    """Why there is no verdict; empty when there is one."""
     differing_settings: tuple[str, ...]
-    """Settings in which they differ, in words; more than one cannot be told apart by this pair."""
+    """The settings in which they differ, in words; this pair alone cannot separate the effects of several."""
     unknown_settings: tuple[str, ...]
-    """Titles of the settings that are unknown on either side: they may differ, too."""
+    """The titles of the settings that are unknown on either side, and may differ too."""
     verdict: Verdict | None
-    """Of the metrics at the main point together."""
+    """The verdict over the metrics at the main point."""
     unsound: tuple[str, ...] = ()
-    """What disturbed one of the two, so that the verdict is no more than inconclusive."""
+    """What disturbed one of the two, so that the verdict can only be inconclusive."""
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """The pauses between token events of a subject's run at the main point, all usable samples together."""
+    """The gaps between token events of a subject's run at the main point, over all usable samples."""
 
     quantiles_ms: tuple[float, ...]
-    """0 to 100 %, one for each per cent; empty where there are none."""
+    """The quantiles from 0 to 100 %, one for each per cent; empty without gaps."""
     gaps: int
     is_chunks: bool
-    """Events hold several tokens."""
+    """Whether events hold several tokens."""
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What the hardware allows at the main point, or where a subject lacks it, at its own. Shares are of 1 and never
-    clamped."""
+    """What the hardware allows at the main point, or at the subject's own when it lacks that. Shares are fractions of 1
+    and never clamped."""
 
     decode_tokens_per_s: float | None
     decode_words: str
@@ -141,20 +141,21 @@ class Ceiling:
     prefill_words: str
     mfu: float | None
     reason: str = ""
-    """Why it is unknown."""
+    """Why the ceiling is unknown."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Each tuple of values has one for each subject, in their order; verdicts are against the first."""
+    """A comparison. Each tuple of values has one item per subject, in their order; verdicts compare with the first."""
 
     subjects: tuple[Subject, ...]
     differences: tuple[Difference, ...]
     pairs: tuple[Pair, ...]
-    """Of every subject but the first."""
+    """One pair for every subject except the first."""
     points: tuple[PointRows, ...]
     main: Workload | None
-    """The point that distributions and ceilings are of: the suite's first that all have, else the first one's."""
+    """The point of distributions and ceilings: the suite's first one that all subjects have, else the first
+    subject's."""
     distributions: tuple[Distribution, ...]
     ceilings: tuple[Ceiling, ...]
     same_within: float
@@ -165,26 +166,26 @@ class Comparison:
         return next((point.rows for point in self.points if point.point == self.main), ())
 
     def main_ratios(self, place: int) -> list[Ratio]:
-        """Those that the verdict on a subject rests on."""
+        """Returns the ratios that the verdict on a subject rests on."""
         return [ratio for row in self.main_rows if (ratio := row.cells[place].ratio) is not None]
 
     def main_scatters(self, place: int) -> dict[str, RunScatter]:
-        """By metric, on the machine of a subject."""
+        """Returns the scatter on the machine of a subject, by metric."""
         return {row.metric: scatter for row in self.main_rows if (scatter := row.cells[place].scatter) is not None}
 
     @property
     def shared_points(self) -> tuple[PointRows, ...]:
-        """Where more than one subject has a value."""
+        """The points where more than one subject has a value."""
         return tuple(point for point in self.points if point.n_measured > 1)
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
-    """The document "roofmark.compare/2"."""
+    """Returns the document "roofmark.compare/2"."""
     return {"schema": SCHEMA, **asdict(comparison)}
 
 
 def ratio_note(ratio: Ratio) -> str:
-    """What would settle an inconclusive ratio; empty for any other, and where a disturbance is why."""
+    """Returns what would settle an inconclusive ratio; empty for any other, and when a disturbance is the cause."""
     if ratio.verdict is not Verdict.INCONCLUSIVE:
         return ""
     if ratio.additional_runs_needed is not None:
@@ -193,13 +194,13 @@ def ratio_note(ratio: Ratio) -> str:
 
 
 def runs_to_settle(ratios: Iterable[Ratio]) -> int | None:
-    """How many more runs of each would settle all of them; None where none is open, or one needs too many."""
+    """Returns how many more runs of each would settle all of them; None when none is open, or one needs too many."""
     needed = [ratio.additional_runs_needed for ratio in ratios if ratio.verdict is Verdict.INCONCLUSIVE]
     return None if not needed or None in needed else max(runs for runs in needed if runs is not None)
 
 
 def settle_words(ratios: Iterable[Ratio]) -> str:
-    """What would settle an inconclusive comparison; empty where nothing is open."""
+    """Returns what would settle an inconclusive comparison; empty when nothing is open."""
     ratios = list(ratios)
     if all(ratio.verdict is not Verdict.INCONCLUSIVE for ratio in ratios):
         return ""
@@ -214,19 +215,20 @@ def _about(runs: int) -> str:
 
 
 def unsound_words(reasons: Iterable[str]) -> str:
-    """Why a verdict is inconclusive whatever the figures say; empty without a reason."""
+    """Returns why a verdict is inconclusive whatever the values say; empty without a reason."""
     reasons = list(reasons)
     return _("No verdict can rest on it: {reasons}.", reasons=enumerated(reasons)) if reasons else ""
 
 
 def unsound_run_words(reasons: Iterable[str]) -> str:
-    """Why no verdict can rest on a run by itself; empty without a reason."""
+    """Returns why no verdict can rest on a run; empty without a reason."""
     reasons = list(reasons)
     return _("No verdict can rest on this run: {reasons}.", reasons=enumerated(reasons)) if reasons else ""
 
 
 def scatter_words(scatters: Mapping[str, RunScatter]) -> str:
-    """How much runs of one configuration differ, by metric: which part is history and which assumed."""
+    """Returns sentences on how much runs of one configuration differ, by metric, and which part is history and which is
+    assumed."""
     seen = {key: scatter for key, scatter in scatters.items() if scatter.history_deviation is not None}
     assumed = {key: scatter.assumed_deviation for key, scatter in scatters.items() if scatter.assumed_deviation}
     local = {key: scatter for key, scatter in seen.items() if not scatter.is_elsewhere}
@@ -257,7 +259,8 @@ def scatter_words(scatters: Mapping[str, RunScatter]) -> str:
 
 
 def pair_scatter_words(comparison: Comparison, place: int) -> str:
-    """How much runs differ, as the verdict on the `place`-th subject assumes it; two machines have a sentence each."""
+    """Returns sentences on how much runs differ as the verdict on the `place`-th subject assumes it; two machines have
+    one each."""
     sides = comparison.subjects[0], comparison.subjects[place]
     if sides[0].machine == sides[1].machine:
         return scatter_words(comparison.main_scatters(place))
@@ -282,7 +285,8 @@ def _assumption_sentence(message: str, deviations: Mapping[str, float | None], n
 
 
 def _figures(deviations: Mapping[str, float | None], n_all: int) -> str:
-    """`2.1 % (decode) and 3 % (prefill)`; the same figure for all `n_all` metrics once."""
+    """Returns the values of metrics as `2.1 % (decode) and 3 % (prefill)`; a value that all `n_all` metrics share
+    once."""
     texts = {key: _percent(deviation) for key, deviation in deviations.items() if deviation is not None}
     if len(set(texts.values())) == 1 and len(texts) == n_all:
         return next(iter(texts.values()))

@@ -1,7 +1,7 @@
-"""How much runs of one configuration differ on a machine, from this notebook's own history.
+"""How much runs of one configuration differ on a machine, from the stored history.
 
-A history is made of groups: runs of one configuration with one prompt on the same hardware. Runs that were disturbed
-are left out, and a group is split where its level shifted: what happened there is no scatter.
+A history consists of groups: runs of one configuration with one prompt on the same hardware. Disturbed runs are left
+out, and a group is split where its level shifted, since a shift is no scatter.
 """
 
 import math
@@ -22,17 +22,18 @@ from app.metrics import HEADLINE_METRICS, metrics, preferred
 from app.metrics.base import Source
 from app.results.compare.eligibility import refusal_reason_lengths
 from app.results.compare.soundness import distinct_reasons, unsound_reasons
+from app.results.history.changepoint import MIN_RUNS, change_points
 from app.results.run_history import PastValue, Series, past_runs, past_values
 from app.results.token_counts import answer_lengths
 from app.stats.runs import RunMedian, RunScatter, run_median, run_scatter
 from app.stats.verdict import SAME_WITHIN, Ratio, Result, Verdict, judge, overall
 
 Groups = Sequence[Sequence[int]]
-"""Of run ids, each group in order of time."""
+"""Groups of run ids, each in order of time."""
 
 
 class Scatters:
-    """The histories of some machines and suites, at some points; and beside them the values of `run_ids`."""
+    """The histories of some machines and suites at some points, and the values of `run_ids`."""
 
     def __init__(
         self,
@@ -52,13 +53,13 @@ class Scatters:
     def of(
         self, series: Series, point: Workload, key: str, source: Source, sides: Sequence[Mapping[int, RunMedian]]
     ) -> RunScatter:
-        """How much runs of one configuration differ, for one metric at one point.
+        """Returns how much runs of one configuration differ, for one metric at one point.
 
-        `sides`: the runs that are compared, by id, those of each side together. Their differences within a side
-        are part of the history, those between the sides are not.
+        `sides` holds the ids of the compared runs of each side. The differences within a side are part of the history,
+        those between the sides are not.
 
-        A machine without a history borrows that of others where they are less steady than is assumed: that others are
-        steadier says nothing about this one.
+        A machine without a history uses that of others when they scatter more than is assumed; that others scatter less
+        says nothing about this one.
         """
         at = (point.key, key, source)
         scatter = _scatter(self._groups[series], self._medians.get(at, {}), key, sides)
@@ -72,7 +73,7 @@ class Scatters:
 
     @cached_property
     def _elsewhere(self) -> tuple[Mapping[Series, Groups], "Medians"]:
-        """The histories of the same suites on all machines: asked only where one of these has none."""
+        """The histories of the same suites on all machines; read only when a machine has none."""
         groups = run_groups(self._session, frozenset(series._replace(machine_id=None) for series in self._histories))
         return groups, _medians(self._values(groups))
 
@@ -82,7 +83,7 @@ class Scatters:
 
 
 Medians = Mapping[tuple[str, str, Source], Mapping[int, RunMedian]]
-"""By key of the point, metric and source; then by run."""
+"""Medians by point key, metric and source, then by run id."""
 
 
 def _medians(values: Sequence[PastValue]) -> Medians:
@@ -113,7 +114,7 @@ def _scatter(
 
 
 def median_of(value: PastValue) -> RunMedian:
-    """A run's median as the statistics between runs need it."""
+    """Returns a run's median in the form that the statistics between runs need."""
     return run_median(
         value.value,
         value.standard_deviation,
@@ -126,7 +127,7 @@ def median_of(value: PastValue) -> RunMedian:
 
 @cached_query(maxsize=4)
 def run_groups(session: Session, histories: frozenset[Series]) -> Mapping[Series, Groups]:
-    """The runs of each history in groups: only sound runs, and only groups of at least two."""
+    """Returns the runs of each history in groups: only sound runs, and only groups of at least two."""
     runs = past_runs(session, histories)
     by_run: dict[int, dict[tuple[str, Source], PastValue]] = {}
     for value in past_values(session, frozenset(run.run_id for run in runs), HEADLINE_METRICS):
@@ -148,7 +149,7 @@ def run_groups(session: Session, histories: frozenset[Series]) -> Mapping[Series
 
 
 def _variation(values: Mapping[tuple[str, Source], PastValue]) -> dict[str, float | None]:
-    """Of the repetitions, by metric; of the server's figure only where the client has none."""
+    """Returns the variation of the repetitions by metric; the server's value is used only without one of the client."""
     variation: dict[str, float | None] = {}
     for (metric, source), value in values.items():
         if value.standard_deviation is not None and (source == "client" or metric not in variation):
@@ -157,9 +158,7 @@ def _variation(values: Mapping[tuple[str, Source], PastValue]) -> dict[str, floa
 
 
 def _without_shifts(group: Sequence[tuple[int, Mapping[tuple[str, Source], PastValue]]]) -> list[list[int]]:
-    """Split where one of its metrics shifted."""
-    from app.results.history.changepoint import MIN_RUNS, change_points  # loads numpy: not at start
-
+    """Returns groups split where one of their metrics shifted."""
     if len(group) < 2 * MIN_RUNS:
         return [[run_id for run_id, _ in group]]
     cuts = {0, len(group)}
@@ -177,7 +176,7 @@ def _without_shifts(group: Sequence[tuple[int, Mapping[tuple[str, Source], PastV
 
 
 class Judged(NamedTuple):
-    """What a verdict needs to know of a run."""
+    """The facts about a run that a verdict needs."""
 
     run_id: int
     public_id: str
@@ -191,7 +190,7 @@ class Judged(NamedTuple):
 
 
 class Values(NamedTuple):
-    """One metric of both runs."""
+    """The values of one metric of both runs."""
 
     source: Source
     base: float
@@ -200,18 +199,18 @@ class Values(NamedTuple):
 
 @dataclass(frozen=True)
 class MainVerdict:
-    """Of the triple, corrected for three looks."""
+    """The verdict over the headline metrics, corrected for their number."""
 
     verdict: Verdict | None
-    """None where they cannot be compared."""
+    """The verdict; None when the runs cannot be compared."""
     ratios: Mapping[str, Ratio]
-    """By metric, over the base; those that both have from one source."""
+    """The ratios to the base by metric; only metrics that both have from one source."""
     unsound: tuple[str, ...] = ()
-    """Why the verdict is no more than inconclusive whatever the ratios say: what disturbed one of the two."""
+    """What disturbed one of the two, so that the verdict is inconclusive whatever the ratios are."""
     scatters: Mapping[str, RunScatter] = field(default_factory=dict)
-    """By metric: how much runs of one configuration differ."""
+    """How much runs of one configuration differ, by metric."""
     values: Mapping[str, Values] = field(default_factory=dict)
-    """By metric, as the ratios are of them."""
+    """The values that the ratios are of, by metric."""
     reason: str = ""
     """Why there is no verdict."""
 
@@ -225,8 +224,8 @@ def same_within(session: Session) -> float:
 def main_verdicts(
     session: Session, pairs: Collection[tuple[Judged, Judged]], unsound: Mapping[str, tuple[str, ...]]
 ) -> dict[tuple[int, int], MainVerdict]:
-    """Of pairs of base and other whose runs may be compared, by their run ids: the same verdicts as `compare` has. A
-    handful of queries, however many pairs. `unsound`: what disturbed these runs, by their public ids."""
+    """Returns the verdicts on pairs of base and compared run by their run ids: the same as `compare` gives, in a
+    handful of queries however many pairs. `unsound` holds what disturbed these runs, by public id."""
     if not pairs:
         return {}
     runs = {run for pair in pairs for run in pair}
@@ -248,14 +247,14 @@ def main_verdicts(
                 compared[key] = Values(pair[0].source, pair[0].value, pair[1].value)
         reasons = distinct_reasons(reason for run in (base, candidate) for reason in unsound.get(run.public_id, ()))
         verdict = conclude(results, reasons, same_within(session))
-        reason = "" if verdict.verdict else why_not or _("Both have no figures that could be compared.")
+        reason = "" if verdict.verdict else why_not or _("They have no values in common.")
         verdicts[base.run_id, candidate.run_id] = replace(verdict, values=compared, reason=reason)
     return verdicts
 
 
 def _common_points(session: Session, pairs: Collection[tuple[Judged, Judged]]) -> dict[tuple[int, int], str]:
-    """The key of the point at which each pair is judged: the base's main point, or the first that both measured; empty
-    where there is none."""
+    """Returns the key of the point at which each pair is judged: the base's main point, or the first that both
+    measured; empty when there is none."""
     unlike = {run.run_id for pair in pairs if len({run.main_point_key for run in pair}) > 1 for run in pair}
     measured = measured_points(session, unlike, HEADLINE_METRICS)
     points: dict[tuple[int, int], str] = {}
@@ -269,7 +268,7 @@ def _common_points(session: Session, pairs: Collection[tuple[Judged, Judged]]) -
 
 
 def conclude(results: Mapping[str, tuple[Result, Result]], unsound: tuple[str, ...], limit: float) -> MainVerdict:
-    """From base and other of some metrics, judged together; `limit` as `same_within`."""
+    """Judges some metrics of the base and the compared result together; `limit` as in `same_within`."""
     ratios = judge(results, {key: metrics()[key].better for key in results}, limit)
     if unsound:
         ratios = {
@@ -283,7 +282,7 @@ def conclude(results: Mapping[str, tuple[Result, Result]], unsound: tuple[str, .
 def _same_source(
     values: Mapping[tuple[int, str, str, Source], PastValue], pair: tuple[Judged, Judged], point: str, key: str
 ) -> tuple[PastValue, PastValue] | None:
-    """From the preferred source that both have."""
+    """Returns the preferred source that both have."""
     for source in preferred(key):
         base, candidate = (values.get((run.run_id, point, key, source)) for run in pair)
         if base and candidate:

@@ -1,11 +1,11 @@
-"""Whether what a run measured can be trusted as evidence about its configuration, and if not, why.
+"""Whether a run can serve as evidence about its configuration, and if not, why.
 
-A worker stores what it saw as `Run.evidence["unsound"]`: a list of objects, each with its `kind` (see REASONS) and the
-figures that belong to it. Runs of earlier versions have no such list: theirs is derived from the load before the run
-and from the warnings. Too wide a scatter of the repetitions is derived from the stored measurements.
+A worker stores what it observed as `Run.evidence["unsound"]`: a list of objects, each with its `kind` (see REASONS) and
+the values that belong to it. Runs of earlier versions have no such list: it is derived from the load before the run and
+from the warnings. Too much scatter of the repetitions is derived from the stored measurements.
 
-The reasons are clauses such as "this machine was busy before the run (53 %)", for whoever gives no verdict because of
-them.
+The reasons are clauses such as "this machine was busy before the run (53 %)", for sentences that say why there is no
+verdict.
 """
 
 import re
@@ -27,10 +27,10 @@ Disturbance = Mapping[str, Any]
 
 
 def unsound_reasons(evidence: Mapping[str, Any], variation: Mapping[str, float | None]) -> tuple[str, ...]:
-    """Why no verdict may rest on a run, in the reader's words; empty for a sound run.
+    """Returns why no verdict may rest on a run, in the reader's language; empty for a sound run.
 
     `evidence` is the run's. `variation` holds the coefficient of variation of the repetitions at the main point by
-    metric: standard deviation / median, None where it is unknown.
+    metric: standard deviation / median, None when it is unknown.
 
     >>> unsound_reasons({"cpu_load_share_before": 0.53}, {"decode_tokens_per_s": 0.02})
     ('this machine was busy before the run (53 %)',)
@@ -53,7 +53,7 @@ def unsound_reasons(evidence: Mapping[str, Any], variation: Mapping[str, float |
 
 
 def unsound_by_run(session: Session, public_ids: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """The unsound_reasons of each run that has any, by public id; one query, however many runs."""
+    """Returns the unsound_reasons of each run that has any, by public id; in one query, however many runs."""
     reasons = {
         public_id: unsound_reasons(row.evidence, row.variation)
         for public_id, row in unsound_evidence(session, public_ids, HEADLINE_METRICS).items()
@@ -62,7 +62,7 @@ def unsound_by_run(session: Session, public_ids: Collection[str]) -> dict[str, t
 
 
 def distinct_reasons(reasons: Iterable[str]) -> tuple[str, ...]:
-    """Of several runs' reasons, each once: of those that differ only in their figures, the first.
+    """Returns the distinct reasons of several runs; of those that differ only in their values, the first.
 
     >>> distinct_reasons(["it was busy (98 %)", "it was busy (53 %)", "it swapped"])
     ('it was busy (98 %)', 'it swapped')
@@ -74,7 +74,7 @@ def distinct_reasons(reasons: Iterable[str]) -> tuple[str, ...]:
 
 
 def disturbances(evidence: Mapping[str, Any]) -> Sequence[Disturbance]:
-    """What disturbed a run, as stored; derived from the rest of its evidence where an earlier version measured it."""
+    """Returns what disturbed a run, as stored; for earlier versions it is derived from the rest of the evidence."""
     stored = evidence.get("unsound")
     return _of_earlier_version(evidence) if stored is None else stored
 
@@ -83,33 +83,33 @@ def disturbances(evidence: Mapping[str, Any]) -> Sequence[Disturbance]:
 
 
 def machine_busy(when: str, share: float) -> Disturbance:
-    """The machine worked for others `when`: before or during the run. `share`: of all processors, without the server
-    and Roofmark."""
+    """Records that the machine was busy with other work; `when` is before or during the run; `share` is of all
+    processors, without the server and Roofmark."""
     return {"kind": "machine_busy", "when": when, "share": round(share, 3)}
 
 
 def server_shared() -> Disturbance:
-    """The server worked for somebody else during the run."""
+    """Records that the server worked for another client during the run."""
     return {"kind": "server_shared"}
 
 
 def server_restarted() -> Disturbance:
-    """The server restarted during the run."""
+    """Records that the server restarted during the run."""
     return {"kind": "server_restarted"}
 
 
 def models_changed(models: Sequence[str]) -> Disturbance:
-    """The server answered with different models during the run."""
+    """Records that the server answered with different models during the run."""
     return {"kind": "models_changed", "models": list(models)}
 
 
 def swapped(n_bytes: int) -> Disturbance:
-    """The machine swapped this many bytes during the run."""
+    """Records that the machine swapped this many bytes during the run."""
     return {"kind": "swapped", "bytes": n_bytes}
 
 
 def throttled(throttles: Sequence[str]) -> Disturbance:
-    """A GPU was throttled in some rounds and not in others; `throttles` such as `gpu0: temperature`."""
+    """Records that a GPU was throttled in some rounds and not in others; `throttles` such as `gpu0: temperature`."""
     return {"kind": "throttled", "throttles": list(throttles)}
 
 
@@ -141,7 +141,7 @@ REASONS: Mapping[str, Callable[[Disturbance], str]] = {
     "swapped": _swapped,
     "throttled": _throttled,
 }
-"""By kind: the clause that says it."""
+"""Functions that return the clause of each kind."""
 
 _WARNINGS = {
     " for somebody else during the run": server_shared(),
@@ -149,7 +149,7 @@ _WARNINGS = {
     "The server answered with different models during the run": models_changed(()),
     "This machine swapped ": {"kind": "swapped"},
 }
-"""What warnings of earlier versions contain, which had no list of disturbances."""
+"""Parts of warnings of earlier versions, which stored no list of disturbances."""
 
 
 def _of_earlier_version(evidence: Mapping[str, Any]) -> list[Disturbance]:

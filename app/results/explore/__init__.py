@@ -1,10 +1,10 @@
 """The explorer: any field of runs against any other, with a third for series.
 
-query        what is asked for, as an address holds it
-observations reads the database
-load         the one entry: from an address to a result
-aggregate    observations -> data points, with what was excluded
-document     a result as JSON and CSV
+query         the request, as an address holds it
+observations  reads the database
+load          the only entry: from an address to a result
+aggregate     from observations to data points, with what was excluded
+document      a result as JSON and CSV
 
 The fields are those of `app.results.fields`.
 """

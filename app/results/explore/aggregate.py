@@ -1,4 +1,4 @@
-"""From observations to data points: the same ones for chart, table, CSV and JSON, with what was excluded and why."""
+"""From observations to data points: the same for chart, table, CSV and JSON, with what was excluded and why."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -18,8 +18,8 @@ from app.results.fields.field import Field, FieldValue, RunContext, identity, so
 PUBLIC_ID, STARTED_AT, METRICS_START = 0, 1, 2
 """Indexes of an Observation."""
 SPLIT_FIELDS = {"concurrency": ("concurrency",), "depth": ("depth", "context_tokens")}
-"""Conditions that change what a server is measured at, and the fields that show them: unless one of these is shown,
-workloads with several streams, or behind a filled cache, are excluded beside those without."""
+"""Conditions that change what a server is measured at, and the fields that show them. Unless one of these fields is
+shown, workloads with several streams or a filled cache are excluded when there are others."""
 HETEROGENEITY_FIELDS = (
     "machine",
     "model",
@@ -30,37 +30,37 @@ HETEROGENEITY_FIELDS = (
     "concurrency",
     "depth",
 )
-"""Fields in which the observations of one data point should not differ unseen."""
+"""Fields in which the observations of one data point should not differ without a notice."""
 
 
 class DataPoint(NamedTuple):
-    """One point of the chart, one row of the table."""
+    """One point of the chart and one row of the table."""
 
     series: FieldValue | None
-    """None: without a field for series, or where that field is unknown."""
+    """The series; None without a field for series, or when that field is unknown."""
     x: FieldValue
     y: FieldValue
-    """The median of several observations."""
+    """The median when there are several observations."""
     low: float | None
-    """The lowest observation; None where y is no number."""
+    """The lowest observation; None when y is no number."""
     high: float | None
     observations: int
     public_id: str | None
-    """The run's, where there is just one observation."""
+    """The run's public id when there is just one observation."""
 
 
 class Exclusion(NamedTuple):
-    """Why an observation is in no data point."""
+    """The reason why an observation is in no data point."""
 
     what: str
-    """`without TTFT`"""
+    """The reason in words: `without TTFT`."""
     reason: str
 
 
 class ExclusionCount(NamedTuple):
     observations: int
     noun: str
-    """run or point."""
+    """The noun that is counted: run or point."""
     exclusion: Exclusion
 
     @property
@@ -75,29 +75,29 @@ class ExclusionCount(NamedTuple):
 
 @dataclass(frozen=True)
 class ExploreResult:
-    """All that was asked for."""
+    """The result for one view."""
 
     view: View
     x: Field
     y: Field
     series: Field | None
     data_points: Sequence[DataPoint]
-    """In the order of series, x and y."""
+    """The data points in the order of series, x and y."""
     noun: str
-    """What an observation is: a run at its main workload, or any workload (point) of one."""
+    """What an observation is: a run at its main workload, or any workload (point) of a run."""
     observations: int
-    """How many are in the data points."""
+    """The number of observations in the data points."""
     matching_runs: int
-    """How many runs there are to look at, with or without the values that were asked for."""
+    """The number of runs that match the filter, with or without the values of the view."""
     exclusions: Sequence[ExclusionCount]
     heterogeneous: Sequence[Field]
-    """Fields of which some data point holds several values."""
+    """The fields of which some data point holds several values."""
     is_single: bool
-    """Each data point is one observation."""
+    """Whether each data point is one observation."""
 
 
 def metrics_of(fields: Iterable[Field]) -> list[str]:
-    """The keys of the metrics to read for some fields, the one of the first field first."""
+    """Returns the keys of the metrics to read for some fields, that of the first field first."""
     keys = [key for field in fields for key in (field.metric, field.streams_metric) if key]
     return list(dict.fromkeys(keys))
 
@@ -109,7 +109,7 @@ def aggregate(
     contexts: Mapping[GroupKey, RunContext],
     is_main_only: bool,
 ) -> ExploreResult:
-    """The data points of a view. `observation_set` has the columns of `metrics_of((y, x))` and is emptied."""
+    """Returns the data points of a view. `observation_set` has the columns of `metrics_of((y, x))` and is emptied."""
     x, y, series = fields[view.x], fields[view.y], fields[view.series] if view.series else None
     shown = {field.key for field in (x, y, series) if field}
     collector = _Collector(view, x, y, series)
@@ -117,7 +117,7 @@ def aggregate(
     main_runs = 0
     split_exclusions = _split_exclusions(contexts.values(), fields, shown)
     for (group_key, context), exclusion in zip(contexts.items(), split_exclusions, strict=True):
-        rows = observation_set.observations.pop(group_key)  # each row is let go as soon as it is a data point
+        rows = observation_set.observations.pop(group_key)  # each row is freed as soon as it is in a data point
         if is_main_only:
             main_runs += len(rows)  # each is a run of its own
         else:
@@ -138,7 +138,7 @@ def _result(
     contexts: Mapping[GroupKey, RunContext],
     is_main_only: bool,
 ) -> ExploreResult:
-    """`unread_runs` match the filter, but have no observation of the first metric."""
+    """Returns the result; `unread_runs` match the filter, but have no observation of the first metric."""
     x, y, series = collector.x, collector.y, collector.series
     counted_noun = noun("run") if is_main_only else noun("point")
     exclusions = [
@@ -217,7 +217,7 @@ class _Collector:
 def _reader(
     field: Field, context: RunContext, columns: Mapping[str, int], raw: bool
 ) -> Callable[[Observation], FieldValue | None]:
-    """A function that reads a field from the observations that share a context."""
+    """Returns a function that reads a field from the observations that share a context."""
     if (metric := field.metric_at(context.workload)) is not None:
         column, transform = columns[metric], field.transform
         if transform is identity:
@@ -236,7 +236,8 @@ def _day(moment: datetime | None) -> datetime | None:
 def _split_exclusions(
     contexts: Collection[RunContext], fields: Mapping[str, Field], shown: Collection[str]
 ) -> list[Exclusion | None]:
-    """For each context why it does not count beside the others, if so. `shown` are the keys of the view's fields."""
+    """Returns for each context why it does not count with the others, if so. `shown` holds the keys of the view's
+    fields."""
     usual_values: list[tuple[Field, FieldValue | None]] = []
     for key, showing_keys in SPLIT_FIELDS.items():
         field = fields[key]
@@ -261,7 +262,8 @@ def _split_exclusion(field: Field, usual_value: FieldValue | None) -> Exclusion:
 
 
 def _exclusion(field: Field, context: RunContext, row: Observation, columns: Mapping[str, int]) -> Exclusion:
-    """A measured number has its own reason why it is missing; a field that is made of it names what else is."""
+    """Returns why a value is missing: a measured number has its own reason, and a derived field names the missing
+    part."""
     metric = field.metric_at(context.workload)
     if metric is None or row[columns[metric]] is not None:
         return _without(field)
@@ -274,12 +276,14 @@ def _without(field: Field, null_reason: str | None = None) -> Exclusion:
 
 
 def _sorted(data_points: Sequence[DataPoint], x: Field, y: Field, series: Field | None) -> list[DataPoint]:
-    """By series, x and y; each value is ranked once, however many data points have it."""
+    """Returns the data points sorted by series, x and y; each value is ranked once, however many data points have
+    it."""
     rank_series = _ranking(series, {data_point.series for data_point in data_points})
     rank_x = _ranking(x, {data_point.x for data_point in data_points})
     rank_y = _ranking(y, {data_point.y for data_point in data_points})
     ordered = sorted(data_points, key=lambda data_point: data_point.public_id or "")
-    # what counts least comes first: a hundred thousand tuples of all four would be there at once
+    # sorted by the least important key first, since a hundred thousand tuples of all four keys would take too much
+    # memory
     ordered.sort(key=lambda data_point: rank_y(data_point.y))
     ordered.sort(key=lambda data_point: rank_x(data_point.x))
     ordered.sort(key=lambda data_point: rank_series(data_point.series))
@@ -287,7 +291,7 @@ def _sorted(data_points: Sequence[DataPoint], x: Field, y: Field, series: Field 
 
 
 def _ranking(field: Field | None, values: Collection[FieldValue | None]) -> Callable[[FieldValue | None], Any]:
-    """A sort key for these values of a field."""
+    """Returns a sort key for these values of a field."""
     if field is None or (field.kind != "category" and None not in values):
         return lambda value: value or 0
     ordered = sorted(values, key=lambda value: sort_key(field, value))
@@ -295,7 +299,7 @@ def _ranking(field: Field | None, values: Collection[FieldValue | None]) -> Call
 
 
 def _heterogeneous(groups: Iterable[Sequence[RunContext]], fields: Mapping[str, Field]) -> list[Field]:
-    """The fields of HETEROGENEITY_FIELDS that have several values within one data point."""
+    """Returns the fields of HETEROGENEITY_FIELDS that have several values within one data point."""
     several = [group for group in groups if len(group) > 1]
     candidates = [fields[key] for key in HETEROGENEITY_FIELDS]
     return [

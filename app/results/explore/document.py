@@ -1,4 +1,4 @@
-"""An ExploreResult as JSON ("roofmark.explore/1") and CSV: the rows of its table, in the same order."""
+"""Writes an ExploreResult as JSON ("roofmark.explore/1") and CSV: the rows of its table, in the same order."""
 
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,8 @@ SCHEMA = "roofmark.explore/1"
 
 
 def document(result: ExploreResult) -> dict[str, Any]:
-    """The JSON document; `lowest` and `highest` are null where y is no number, `run` where a row is of several runs."""
+    """Returns the JSON document; `lowest` and `highest` are null when y is no number, `run` when a row is of several
+    runs."""
     return {
         "schema": SCHEMA,
         "view": {name: result.view.query.get(name) for name in (*VIEW_PARAMETERS, *PARAMETERS)},

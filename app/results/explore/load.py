@@ -1,4 +1,4 @@
-"""The explorer's one entry: from the parameters of an address to the result, in few queries."""
+"""The explorer's only entry: from the parameters of an address to the result, in few queries."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from app.results.fields.registry import explorer_fields
 from app.results.naming import distinct_titles
 
 Relabel = Callable[[Inventory, GroupKey, RunContext], RunContext]
-"""How a context is to be seen: with other names, for people who are not to know the real ones."""
+"""Renames a context's parts, for readers who may not know the real names."""
 
 
 def no_relabel(_inventory: Inventory, _group_key: GroupKey, context: RunContext) -> RunContext:
@@ -30,14 +30,14 @@ class Exploration(NamedTuple):
     """One sentence for each value of the address that makes no sense."""
     fields: dict[str, Field]
     presets: list[tuple[Preset, bool]]
-    """Those with data first, and whether each has any."""
+    """The presets, those with data first, and whether each has data."""
     inventory: Inventory
 
 
 def explore(
     session: Session, parameters: Mapping[str, str], engine_titles: Mapping[str, str], relabel: Relabel = no_relabel
 ) -> Exploration:
-    """What an address asks for; without x, y and series the first preset that has data."""
+    """Returns the result for the parameters of an address; without x, y and series the first preset that has data."""
     inventory = store.load_inventory(session)
     fields = explorer_fields(frozen.config for frozen in inventory.configs.values())
     presets = rank_presets(store.measured_points(session), fields)
@@ -68,7 +68,7 @@ def _contexts(
     used: Iterable[Field],
     engine_titles: Mapping[str, str],
 ) -> dict[GroupKey, RunContext]:
-    """What the fields in use are read from, for each group of observations."""
+    """Returns the context that the fields in use are read from, for each group of observations."""
     needs = {field.needs for field in used}
     frozen_configs = {group_key.config_id: inventory.configs[group_key.config_id] for group_key in group_keys}
     described = {

@@ -1,4 +1,4 @@
-"""What the explorer reads: one row for each observation, and what configurations, machines and runs there are.
+"""The queries of the explorer: one row per observation, and the configurations, machines and runs to choose from.
 
 An observation is a run at one of its points. Only runs that are done, not hidden and have a configuration count.
 """
@@ -19,24 +19,24 @@ from app.results.run_filter import NOT_HIDDEN, RunFilter, conditions
 
 
 class GroupKey(NamedTuple):
-    """What the observations of one group share, as it is stored."""
+    """The stored values that the observations of one group share."""
 
     config_id: int
     machine_id: int
     suite_key: str
     point_key: str
     labels: str
-    """Of the run, as JSON."""
+    """The labels of the run, as JSON."""
 
 
 Observation = tuple[Any, ...]
-"""Public id of the run, when it started (if wanted), then value and null reason of each metric."""
+"""The public id of the run, its start (if requested), then value and null reason of each metric."""
 
 
 class ObservationSet(NamedTuple):
     observations: dict[GroupKey, list[Observation]]
     matching_runs: int
-    """How many runs match, with or without the numbers that were asked for."""
+    """The number of runs that match, with or without the requested numbers."""
 
 
 def load_observations(
@@ -47,11 +47,12 @@ def load_observations(
     is_main_only: bool = True,
     with_time: bool = False,
 ) -> ObservationSet:
-    """Each metric from its shown source, or from the named one; observations without the first metric are missing.
+    """Loads each metric from its shown source, or from the named one; observations without the first metric are
+    missing.
 
-    `is_main_only`: each run at its suite's first workload only, as it always is without a metric.
+    `is_main_only`: each run at its suite's first workload only, which is always so without a metric.
     """
-    # plain columns in blocks, as in the history: thousands of rows that live on are felt in garbage collection
+    # plain columns in blocks, as in the history: thousands of long-lived rows slow down garbage collection
     where = (*_EXPLORABLE_RUNS, *conditions(run_filter))
     query = _observation_query(metrics, source, is_main_only, with_time)
     rows = session.connection().execute(query.where(*where))
@@ -65,7 +66,7 @@ def load_observations(
 
 
 def _observation_query(metrics: Sequence[str], source: str | None, is_main_only: bool, with_time: bool) -> Select[Any]:
-    """The columns of GroupKey, then those of Observation, with one join for each metric."""
+    """Returns the query for the columns of GroupKey, then those of Observation, with one join for each metric."""
     tables = [aliased(Measurement) for _ in metrics]
     point_key = col(tables[0].point_key) if tables else col(Run.main_point_key)
     columns: list[Any] = [
@@ -104,18 +105,18 @@ class FrozenConfig(NamedTuple):
 
 
 class Inventory(NamedTuple):
-    """What there is to choose from."""
+    """The values to choose from."""
 
     configs: dict[int, FrozenConfig]
     machines: dict[int, Machine]
     servers: dict[str, str]
-    """Names by slug."""
+    """Server names by slug."""
     suites: list[str]
     labels: list[str]
-    """Of runs and of configurations."""
+    """The labels of runs and of configurations."""
 
     def machine_title(self, machine_id: int) -> str:
-        """Its name, with its slug where another one has the same name."""
+        """Returns a machine's name, with its slug when another one has the same name."""
         machine = self.machines[machine_id]
         is_unique = [machine.name for machine in self.machines.values()].count(machine.name) == 1
         return machine.name if is_unique else f"{machine.name} ({machine.slug})"
@@ -125,7 +126,7 @@ class Inventory(NamedTuple):
         return name if list(self.servers.values()).count(name) == 1 else f"{name} ({slug})"
 
     def labels_of(self, group_key: GroupKey) -> tuple[str, ...]:
-        """Labels of a run and of its configuration, each once."""
+        """Returns the distinct labels of a run and of its configuration."""
         run_labels: list[str] = json.loads(group_key.labels)
         return tuple(dict.fromkeys([*run_labels, *self.configs[group_key.config_id].config.labels]))
 
@@ -172,7 +173,8 @@ class MeasuredPoint(NamedTuple):
 
 @cached_query(maxsize=2)
 def measured_points(session: Session) -> set[MeasuredPoint]:
-    """What the newest run of each configuration and suite version measured: about all there is, in one quick query."""
+    """Returns what the newest run of each configuration and suite version measured: nearly all that exists, in one
+    quick query."""
     newest = select(func.max(col(Run.id))).where(*_EXPLORABLE_RUNS).group_by(col(Run.config_id), col(Run.suite_sha256))
     rows = session.execute(
         select(col(Measurement.metric), col(Measurement.point_key))

@@ -1,6 +1,6 @@
-"""What the explorer is asked for: axes, series and source of its own, and the RunFilter that every page has.
+"""The request to the explorer: its own axes, series and source, and the RunFilter that every page has.
 
-All of it stands in the address.
+An address holds all of it.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,18 +23,18 @@ class View:
     y: str
     series: str | None = None
     source: str | None = None
-    """None: each metric from the source that is shown elsewhere."""
+    """The source of metrics; None: each metric from the source that is shown elsewhere."""
     where: RunFilter = field(default_factory=RunFilter)
     raw: bool = False
-    """Each observation by itself instead of medians."""
+    """Whether to show each observation instead of medians."""
     at: str | None = None
-    """Only what has this value of x, as `value_key` writes it."""
+    """Limits to this value of x, as `value_key` writes it."""
     among: str | None = None
-    """Only this series."""
+    """Limits to this series."""
 
     @property
     def query(self) -> dict[str, str]:
-        """As parameters of an address; `parse_view` reads them."""
+        """Returns the view as parameters of an address; `parse_view` reads them."""
         values = {name: getattr(self, name) for name in VIEW_PARAMETERS}
         own = {name: "on" if value is True else str(value) for name, value in values.items() if value}
         return own | self.where.active
@@ -49,16 +49,16 @@ class View:
 
     @property
     def whole(self) -> "View":
-        """All data points, not the runs of one."""
+        """Returns the view of all data points, not of one."""
         return replace(self, raw=False, at=None, among=None)
 
 
 VIEW_PARAMETERS = tuple(attribute.name for attribute in fields(View) if attribute.name != "where")
-"""Parameters of the view's own; all others are those of RunFilter."""
+"""Parameters of the view itself; all others are those of RunFilter."""
 
 
 def value_key(value: FieldValue | None) -> str:
-    """A value in an address: what it is, not how it is shown."""
+    """Returns the form of a value in an address: it identifies the value and is not how it is shown."""
     if value is None:
         return NOT_STATED
     if isinstance(value, datetime):
@@ -78,7 +78,7 @@ class Preset:
         return View(self.x, self.y, self.series)
 
     def has_data(self, available: Collection[MeasuredPoint], fields: Mapping[str, Field]) -> bool:
-        """Whether its y was measured, and at several values of x where x is something that a suite varies."""
+        """Whether its y was measured, and at several values of x when x is something that a suite varies."""
         metric, of_workload = fields[self.y].metric, fields[self.x].of_workload
         workloads = [measured.workload for measured in available if measured.metric == metric]
         if of_workload is None:
@@ -96,13 +96,14 @@ PRESETS = (
 
 
 def rank_presets(available: Collection[MeasuredPoint], fields: Mapping[str, Field]) -> list[tuple[Preset, bool]]:
-    """The presets, those with data first, and whether each has any."""
+    """Returns the presets, those with data first, and whether each has data."""
     presets = [(preset, preset.has_data(available, fields)) for preset in PRESETS]
     return sorted(presets, key=lambda pair: not pair[1])
 
 
 def parse_view(parameters: Mapping[str, str], fields: Mapping[str, Field], default: View) -> tuple[View, list[str]]:
-    """The view without what makes no sense, and one sentence for each of that; `default` has the missing axes."""
+    """Parses the view; whatever makes no sense is left out and gives one sentence each. `default` has the missing
+    axes."""
     filled = {name: parameters[name] for name in VIEW_PARAMETERS if parameters.get(name, "").strip()}
     values = {name: text for name, text in filled.items() if is_searchable(text)}
     problems = [value_problem(name) for name in filled if name not in values]
@@ -128,7 +129,7 @@ def parse_view(parameters: Mapping[str, str], fields: Mapping[str, Field], defau
 
 
 def _parse_axes(values: Mapping[str, str], fields: Mapping[str, Field], problems: list[str]) -> dict[str, str]:
-    """The keys of fields for x, y and series, as far as they make sense; adds a sentence for what does not."""
+    """Returns the field keys for x, y and series, as far as they make sense; adds a sentence for each that does not."""
     axes = {}
     for axis in ("x", "y", "series"):
         key = values.get(axis)

@@ -26,7 +26,7 @@ from app.results.fields.field import (
 )
 
 SETTING_PREFIX = "setting."
-"""Keys of settings begin with it, so that no setting has the key of another field."""
+"""The prefix of the keys of settings, so that no setting has the key of another field."""
 
 
 def _quantization_rank(label: str) -> tuple[float]:
@@ -40,7 +40,7 @@ def _variant_rank(text: str) -> tuple[Any, ...]:
 
 
 def _bits_per_weight(context: RunContext) -> float | None:
-    """The bits of the model's file where it is known, else those that the label usually means."""
+    """Reads the bits per weight of the model's file when it is known, else the usual ones for the label."""
     weights = context.geometry and context.geometry.geometry.weights
     if weights:
         return round(weights.bits_per_weight, 3)
@@ -66,7 +66,7 @@ def _engine_version(context: RunContext) -> str | None:
 
 
 def _engine_and_build(context: RunContext) -> str | None:
-    """llama.cpp built without git calls its build b0-unknown: then the engine alone."""
+    """Reads engine and build. llama.cpp built without git calls its build b0-unknown: then the engine alone."""
     version = context.snapshot.engine_version
     return _engine_version(context) if version and "unknown" not in version else context.engine or None
 
@@ -81,7 +81,7 @@ CONFIGURATION_FIELDS = [
     ),
     Field(
         "quantization", "Quantization", "Configuration",
-        explanation="Sorted by bits per weight.", missing="The server does not tell it.",
+        explanation="Sorted by bits per weight.", missing="The server does not report it.",
         read=lambda context: context.snapshot.quantization or None, rank=_quantization_rank,
         series_key="quantization", difference="setting", disclosure=Disclosure.ALWAYS, is_share_fact=True,
         search=(SearchColumn(SearchScope.CONFIG, Model.quantization),),
@@ -92,23 +92,23 @@ CONFIGURATION_FIELDS = [
     ),
     Field(
         "configuration", "Configuration", "Configuration",
-        explanation="All of it: whatever tells it apart from the others is in its name.",
+        explanation="The whole configuration: its name shows what distinguishes it from the others.",
         read=lambda context: context.config_title, needs="config_title", disclosure=Disclosure.ALWAYS, filter="config",
     ),
     Field(
         "bits_per_weight", "Bits per weight", "Configuration", "number",
-        explanation="Of the model's file; where that is unknown, what its quantization usually has.",
-        missing="Neither a model file nor the quantization tells it.",
+        explanation="From the model's file; if that is unknown, the usual value of its quantization.",
+        missing="Neither a model file nor the quantization states it.",
         read=_bits_per_weight, disclosure=Disclosure.ALWAYS,
     ),
     Field(
         "parameters", "Parameters", "Configuration", "number", "B",
-        missing="No model file tells it.", read=_parameters, disclosure=Disclosure.ALWAYS,
+        missing="No model file states it.", read=_parameters, disclosure=Disclosure.ALWAYS,
     ),
     Field(
         "active_parameters", "Active parameters", "Configuration", "number", "B",
         explanation="Those that one token uses: fewer than all in a mixture of experts.",
-        missing="No model file tells it.", read=_active_parameters, disclosure=Disclosure.ALWAYS,
+        missing="No model file states it.", read=_active_parameters, disclosure=Disclosure.ALWAYS,
     ),
     Field(
         "engine", "Engine", "Configuration",
@@ -122,7 +122,7 @@ CONFIGURATION_FIELDS = [
     ),
     Field(
         "engine_version", "Engine version", "Configuration",
-        missing="The server does not tell it.", read=_engine_version,
+        missing="The server does not report it.", read=_engine_version,
         texts={
             "series": lambda context: _engine_version(context) or context.engine,
             "difference": lambda context: context.snapshot.engine_version,
@@ -145,7 +145,7 @@ SETTINGS_COLUMN = SearchColumn(SearchScope.CONFIG, Config.settings, any_value_ha
 
 
 def setting_fields(configs: Iterable[Config] = ()) -> list[Field]:
-    """A field for each of SETTINGS, and for each setting that people have made up in one of `configs`."""
+    """Returns a field for each of SETTINGS, and for each setting that a person invented in one of `configs`."""
     values: dict[str, set[Any]] = {key: set() for key in SETTINGS}
     for config in configs:
         for key, value in config.settings.items():
@@ -155,7 +155,8 @@ def setting_fields(configs: Iterable[Config] = ()) -> list[Field]:
 
 
 def setting_field(key: str, values: Collection[Any] = ()) -> Field:
-    """A number where each of the `values` in use is one; a setting that nobody uses has the kind of its type."""
+    """Returns the field of a setting. It is a number when each of the `values` in use is; a setting that nobody uses
+    has the kind of its type."""
     setting = SETTINGS.get(key)
     is_number = all(map(_is_number, values)) if values else setting is not None and setting.type is int
     title = setting.title if setting is not None else key
@@ -185,7 +186,7 @@ def setting_field(key: str, values: Collection[Any] = ()) -> Field:
 
 
 def _kv_rank(text: str) -> tuple[float]:
-    """KV cache types by their bits; values of other settings have none."""
+    """Ranks KV cache types by their bits; values of other settings have no rank."""
     return (kv_bits(text.lower()) or 0.0,)
 
 

@@ -30,7 +30,7 @@ Use = Literal["series", "difference", "share"]
 class RunContext:
     """All that a field may be read from, except measured numbers and times: a run, or many runs that share all this.
 
-    A use that has no need of a part leaves it empty.
+    A caller leaves the parts that it does not need empty.
     """
 
     snapshot: Snapshot
@@ -40,17 +40,17 @@ class RunContext:
     server: str = ""
     suite: str = ""
     labels: tuple[str, ...] = ()
-    """Labels of the run and of its configuration."""
+    """The labels of the run and of its configuration."""
     workload: Workload = NO_WORKLOAD
     config_title: str = ""
-    """A name of the configuration, as short as it can be and still differ from the others."""
+    """The shortest name of the configuration that still differs from the others."""
     model_name: str = ""
     """The model's name, in full where another model of a comparison shares it."""
     weights: Mapping[str, str] = field(default_factory=dict)
     """What distinguishes the model's weights from those of a comparison's other models, by the title of a setting."""
     hardware: str = ""
     plan: Mapping[str, Any] = field(default_factory=dict)
-    """What was asked for when the run was queued."""
+    """The plan that the run was queued with."""
     geometry: "KnownGeometry | None" = None
     reported_parameters: Any = None
     """The number of the model's parameters as its server reports it."""
@@ -66,7 +66,7 @@ def no_value(_context: RunContext) -> FieldValue | None:
 
 
 def identity(value: float, _context: RunContext) -> float | None:
-    """A metric as it was measured."""
+    """Returns the value of a metric unchanged."""
     return value
 
 
@@ -75,24 +75,24 @@ def unranked(_text: str) -> tuple[Any, ...]:
 
 
 class Disclosure(Enum):
-    """Whether a field may become public in a share. How it is anonymised is `app.share.anonymize`'s business: fields of
-    a share are read from an anonymised context."""
+    """Whether a field may become public in a share. `app.share.anonymize` decides how: fields of a share are read from
+    an anonymised context."""
 
     ALWAYS = "always"
-    """What an anonymised context holds is public."""
+    """The anonymised context's value is always public."""
     MACHINE = "machine"
-    """A neutral word stands in for it unless a person ticks the machine's name."""
+    """A neutral word replaces it unless a person ticks the machine's name."""
     LABELS = "labels"
-    """Nothing of it is public unless a person ticks labels."""
+    """It is public only when a person ticks labels."""
     SETTING = "setting"
     """Numbers and listed choices are public; other values only when a person ticks their own settings."""
     OWN_SETTING = "own setting"
-    """Even the name of it is a person's own: nothing of it is public unless they tick their own settings."""
+    """Even its name is a person's own: it is public only when they tick their own settings."""
     NEVER = "never"
 
 
 class SearchScope(Enum):
-    """Whose columns a search looks into for each run."""
+    """The tables whose columns a search reads for each run."""
 
     RUN = "run"
     CONFIG = "config"
@@ -118,45 +118,45 @@ class Field:
     """
 
     key: str
-    """Stands in addresses and documents of the explorer."""
+    """The key in addresses and documents of the explorer."""
     title: str
     group: str
     """One of `registry.GROUPS`."""
     kind: Kind = "category"
     unit: str = ""
     explanation: str = ""
-    missing: str = N_("It is not known of them.")
+    missing: str = N_("It is unknown.")
     """Why there is no value, in one sentence."""
     read: Reader = no_value
     texts: Mapping[Use, Reader] = field(default_factory=dict)
-    """What a use shows where that is not `read`."""
+    """Readers for the uses that do not show the value of `read`."""
     rank: Callable[[str], tuple[Any, ...]] = unranked
-    """What categories are sorted by, before their names."""
+    """The sort key of categories, before their names."""
 
     metric: str | None = None
     streams_metric: str | None = None
-    """Stands in for `metric` at workloads with several streams."""
+    """The metric that replaces `metric` at workloads with several streams."""
     transform: Callable[[float, RunContext], float | None] = identity
     of_workload: Callable[[Workload], float] | None = None
-    """How it is read from a workload, where it depends on the workload alone."""
+    """Reads the value from a workload, for a field that depends on the workload alone."""
     needs: Literal["", "config_title", "ceiling"] = ""
-    """The part of a context that is computed only where a field needs it."""
+    """The part of a context that is computed only when a field needs it."""
 
     in_explorer: bool = True
     series_key: str = ""
-    """Stands in addresses of a history that makes its series by this field; empty: none does."""
+    """The key in addresses of a history whose series are made by this field; empty: no series are."""
     absent: str = NOT_STATED
-    """The series of runs without a value."""
+    """The name of the series of runs without a value."""
     difference: Literal["", "setting", "procedure"] = ""
-    """Whether a comparison names it as a difference: as something that a verdict can be about (hardware and
-    configuration), or as how it was measured."""
+    """Whether a comparison names it as a difference: as a setting, which a verdict can be about (hardware and
+    configuration), or as part of the procedure."""
     disclosure: Disclosure = Disclosure.NEVER
     is_share_fact: bool = False
-    """Whether shares list it among what a run was measured with."""
+    """Whether shares list it among the circumstances of a run."""
     filter: str = ""
-    """The parameter of RunFilter that narrows runs down to one value of it; empty: none."""
+    """The parameter of RunFilter that limits runs to one value of it; empty: none."""
     search: tuple[SearchColumn, ...] = ()
-    """Where a search for words looks."""
+    """The columns that a search for words reads."""
 
     @property
     def label(self) -> str:
@@ -169,25 +169,25 @@ class Field:
 
     @property
     def is_own_setting(self) -> bool:
-        """Whether a person made it up: even its title is their own word."""
+        """Whether a person invented the setting: then even its title is their own word."""
         return self.disclosure is Disclosure.OWN_SETTING
 
     @property
     def localized_title(self) -> str:
-        """The title in the reader's language; the name of a person's own setting stays as it is."""
+        """Returns the title in the reader's language; the name of a person's own setting stays as it is."""
         return self.title if self.is_own_setting else _(self.title)
 
     def metric_at(self, workload: Workload) -> str | None:
         return self.metric if self.streams_metric is None or workload.concurrency == 1 else self.streams_metric
 
     def text(self, use: Use, context: RunContext) -> str:
-        """The value in the reader's language as one use shows it; empty where there is none."""
+        """Returns the value in the reader's language as one use shows it; empty when there is none."""
         value = self.texts.get(use, self.read)(context)
         return "" if value is None else format_value(value)
 
     @property
     def remedy(self) -> str:
-        """What would give this field another value."""
+        """Returns a sentence on what would give this field another value."""
         of_workload = self.of_workload
         if of_workload is None:
             return _("measure with another one to see a difference")
@@ -198,7 +198,7 @@ class Field:
 
 
 def natural_key(text: str) -> tuple[tuple[int, float, str], ...]:
-    """A sort key that puts b999 before b6301.
+    """Returns a sort key that puts b999 before b6301.
 
     >>> sorted(["b6301", "B999", "a"], key=natural_key)
     ['a', 'B999', 'b6301']
@@ -208,14 +208,14 @@ def natural_key(text: str) -> tuple[tuple[int, float, str], ...]:
 
 
 def sort_key(field: Field, value: FieldValue | None) -> tuple[Any, ...]:
-    """A key to sort a field's values by; the unknown comes last."""
+    """Returns a sort key for a field's values; unknown ones come last."""
     if value is None:
         return (1,)
     return (0, field.rank(value), natural_key(value), value) if isinstance(value, str) else (0, value)
 
 
 def format_value(value: FieldValue | None) -> str:
-    """A value as a person reads it, without its unit.
+    """Returns a value as a person reads it, without its unit.
 
     >>> format_value(4096), format_value(71.23), format_value(datetime(2026, 8, 1)), format_value("Q8_0")
     ('4,096', '71.2', '2026-08-01', 'Q8_0')

@@ -1,4 +1,4 @@
-"""Every field there is, metrics included: the explorer, histories, comparisons, shares and searches read it."""
+"""All fields, metrics included: the explorer, histories, comparisons, shares and searches use them."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,7 +16,7 @@ DECODE, POWER = "decode_tokens_per_s", "joules_per_output_token"
 
 
 def metric_fields() -> list[Field]:
-    """A field for each metric, with the metric's own title, unit and explanation."""
+    """Returns a field for each metric, with the metric's title, unit and explanation."""
     return [_metric_field(metric) for metric in metrics().values()]
 
 
@@ -28,7 +28,7 @@ def _metric_field(metric: Metric) -> Field:
 
 
 def _ceiling_share(tokens_per_s: float, context: RunContext) -> float | None:
-    """Percent of the ceiling that all streams together reach."""
+    """Reads the percentage of the ceiling that all streams together reach."""
     return 100 * tokens_per_s / context.decode_ceiling if context.decode_ceiling else None
 
 
@@ -42,7 +42,7 @@ DERIVED_FIELDS = [
     ),
     Field(
         "tokens_per_s_per_watt", "Decode per watt", "Derived", "number", "tok/s/W",
-        "Decode speed over the mean power during decode, which is tokens for each joule.",
+        "Decode speed over the mean power during decode, which is tokens per joule.",
         "No power was recorded; it needs a sensor that Roofmark can read on the machine that it runs on.",
         metric=POWER, transform=lambda joules, _context: 1 / joules if joules > 0 else None,
         disclosure=Disclosure.ALWAYS,
@@ -51,7 +51,7 @@ DERIVED_FIELDS = [
 
 
 def all_fields(configs: Iterable[Config] = ()) -> list[Field]:
-    """Every field, in the order of GROUPS; `configs` add the settings that people have made up."""
+    """Returns every field in the order of GROUPS; `configs` add the settings that people invented."""
     return [
         *metric_fields(),
         *DERIVED_FIELDS,
@@ -63,17 +63,17 @@ def all_fields(configs: Iterable[Config] = ()) -> list[Field]:
 
 
 def context_fields(configs: Iterable[Config] = ()) -> list[Field]:
-    """The fields that are read from a RunContext alone: no metrics."""
+    """Returns the fields that are read from a RunContext alone, so no metrics."""
     return [*CONFIGURATION_FIELDS, *setting_fields(configs), *WORKLOAD_FIELDS, *RUN_FIELDS]
 
 
 def explorer_fields(configs: Iterable[Config]) -> dict[str, Field]:
-    """The fields of the explorer by key, in the reader's language."""
+    """Returns the fields of the explorer by key, in the reader's language."""
     return {field.key: _localized(field) for field in all_fields(configs) if field.in_explorer}
 
 
 def _localized(field: Field) -> Field:
-    """Names of a person's own settings stay as they are."""
+    """Returns a field in the reader's language; names of a person's own settings stay as they are."""
     return replace(
         field,
         title=field.localized_title,
@@ -84,12 +84,12 @@ def _localized(field: Field) -> Field:
 
 
 def grouped(fields: Iterable[Field]) -> list[tuple[str, list[Field]]]:
-    """Localized fields by the title of their group, as a person chooses among them."""
+    """Returns localized fields by the title of their group, for a person to choose from."""
     choices = list(fields)
     return [(group, [field for field in choices if field.group == group]) for group in map(_, GROUPS)]
 
 
 def search_columns() -> list[SearchColumn]:
-    """Where a search for words looks, each column once."""
+    """Returns the columns that a search for words reads, each once."""
     fields = [*CONFIGURATION_FIELDS, *setting_fields(), *RUN_FIELDS]
     return list(dict.fromkeys(column for field in fields for column in field.search))

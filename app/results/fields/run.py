@@ -19,11 +19,6 @@ def _workload_field(key: str, title: str, explanation: str, of_workload: Callabl
     )  # fmt: skip
 
 
-def requested_context_tokens(workload: Workload) -> int:
-    """The tokens in the cache during a decode, on average, as the suite asks for them."""
-    return workload.depth + round(workload.prompt_tokens + workload.output_tokens / 2)
-
-
 WORKLOAD_FIELDS = [
     _workload_field(
         "prompt_tokens", "Prompt tokens", "As many as the suite asks for.", lambda workload: workload.prompt_tokens
@@ -39,7 +34,7 @@ WORKLOAD_FIELDS = [
         "context_tokens",
         "Context tokens",
         "As the suite asks for: depth, prompt and half of the output.",
-        requested_context_tokens,
+        Workload.mean_context,
     ),
 ]
 
@@ -90,7 +85,7 @@ RUN_FIELDS = [
 
 
 def series_titles(configs: Iterable[ConfigDescription]) -> dict[str, str]:
-    """The title of each field that series can be made by, by series key, in the reader's language.
+    """Returns the title of each field that series can be made by, by series key, in the reader's language.
 
     Settings are those that one of `configs` states.
     """
@@ -100,14 +95,14 @@ def series_titles(configs: Iterable[ConfigDescription]) -> dict[str, str]:
 
 
 def filtered_series_keys() -> set[str]:
-    """The series keys of fields that RunFilter has a parameter for."""
+    """Returns the series keys of the fields that RunFilter has a parameter for."""
     return {key for key, field in _fixed_fields().items() if field.filter}
 
 
 def series_context(
     config: ConfigDescription, engine_titles: Mapping[str, str], run_labels: Iterable[str] = ()
 ) -> RunContext:
-    """What the fields of series are read from; labels are those of the configuration and of the run."""
+    """Returns the context that fields of series are read from; labels are those of the configuration and of the run."""
     snapshot = config.snapshot
     return RunContext(
         snapshot,
@@ -119,29 +114,29 @@ def series_context(
 
 
 def series_text(key: str, context: RunContext) -> str:
-    """The series that a configuration belongs to by one field, in the reader's language."""
+    """Returns the series that a configuration belongs to by one field, in the reader's language."""
     field = _fixed_fields().get(key) or _setting_field(key, SETTINGS.get(key))
     return field.text("series", context) or _(field.absent)
 
 
 def series_name(key: str, text: str) -> str:
-    """The name of a series: a value of a setting says nothing without its setting's title."""
+    """Returns the name of a series. The value of a setting needs the setting's title to be understood."""
     return text if key in _fixed_fields() else _("{title} {value}", title=setting_title(key), value=text)
 
 
 def _fixed_fields() -> dict[str, Field]:
-    """The fields that every configuration has, by series key."""
+    """Returns the fields that every configuration has, by series key."""
     return _by_series_key(*CONFIGURATION_FIELDS, *RUN_FIELDS)
 
 
 @cache
 def _by_series_key(*fields: Field) -> dict[str, Field]:
-    """Labels, which are a person's own words, come last."""
+    """Returns fields by series key; labels, which are a person's own words, come last."""
     ordered = sorted(fields, key=lambda field: field.key == "labels")
     return {field.series_key: field for field in ordered if field.series_key}
 
 
 @cache
 def _setting_field(key: str, _setting: Setting | None) -> Field:
-    """`_setting` is what SETTINGS has for the key."""
+    """Returns the field of a setting; `_setting` is its entry of SETTINGS and part of the cache key."""
     return setting_field(key)

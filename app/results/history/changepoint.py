@@ -18,32 +18,29 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import ArrayLike
-
+from app.core.arrays import ArrayLike, Floats, Places, np
 from app.results.history.levels import choose, relative_times
 from app.stats.student import t_quantile
 from app.stats.verdict import SAME_WITHIN
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Places = np.ndarray[Any, np.dtype[np.intp]]
-
 FALSE_ALARMS = 0.01
-"""In so many of the series without a shift there may be an alarm; there are fewer, since neighbouring splits agree."""
+"""The share of series without a shift that may give an alarm; the actual share is lower, since neighbouring splits
+agree."""
 MIN_RUNS = 3
-"""So many make a level."""
+"""The minimum number of runs of a level."""
 MIN_CHANGE = math.log1p(SAME_WITHIN)
 LONGEST = 256
-"""No interval holds more runs: levels are known well enough then, and the work grows no faster than the series."""
+"""The most runs of an interval: levels are known well enough with this many, and the work grows no faster than the
+series."""
 LONE = 4.0
 MOST_CUTS = 24
-"""Of more places at which a series may shift, the clearest are looked at."""
+"""The most places at which a series may shift; of more, the clearest are used."""
 MIN_DRIFT_Z = 3.0
-"""A line that is less clear than this in independent noise is none in any other."""
+"""The clarity in independent noise below which a line is not significant in any noise."""
 _LEAST = 1e-7
-"""Of a noise: what rounding leaves of equal numbers is none."""
+"""The smallest noise: less than this is what rounding leaves of equal numbers."""
 
 
 @dataclass(frozen=True)
@@ -51,49 +48,49 @@ class ChangePoint:
     """A place where the level of a series shifts."""
 
     index: int
-    """Of the first run at the new level."""
+    """The index of the first run at the new level."""
     ratio: float
     """The new level over the old one: 0.9 is 10 % less."""
     low: float
     high: float
-    """95 % interval of the ratio."""
+    """The two ends of the 95 % interval of the ratio."""
     chance: float
-    """How likely independent runs without a shift would show one as clear anywhere; at most FALSE_ALARMS."""
+    """The chance that independent runs without a shift show one as clear anywhere; at most FALSE_ALARMS."""
 
     @property
     def change(self) -> float:
-        """Relative: -0.1 is 10 % less."""
+        """The relative change: -0.1 is 10 % less."""
         return self.ratio - 1
 
 
 @dataclass(frozen=True)
 class Drift:
-    """A slow change along a line, on logarithms."""
+    """A slow change along a line on logarithms."""
 
     ratio: float
-    """The last run over the first, as the line has them."""
+    """The last run over the first, on the line."""
     low: float
     high: float
-    """95 % interval of the ratio."""
+    """The two ends of the 95 % interval of the ratio."""
     start: float
-    """Where the line begins: the mean of the logarithms at the first run."""
+    """The start of the line: the mean of the logarithms at the first run."""
 
     @property
     def change(self) -> float:
-        """Relative, over the whole series."""
+        """The relative change over the whole series."""
         return self.ratio - 1
 
 
 class Development(NamedTuple):
-    """What happens in a series: where it shifts, and whether it drifts."""
+    """The shifts and the drift of a series."""
 
     points: list[ChangePoint]
     drift: Drift | None
-    """Over the whole series; the points are what is left without it."""
+    """The drift over the whole series; the shifts are those that are left without it."""
 
 
 class _Splits(NamedTuple):
-    """Runs `start` to before `cut` against `cut` to before `end`; one element for each split."""
+    """Splits: runs `start` to before `cut` against `cut` to before `end`; one element for each split."""
 
     start: Places
     cut: Places
@@ -101,24 +98,24 @@ class _Splits(NamedTuple):
 
     @classmethod
     def of(cls, starts: Sequence[int] | Places, length: int) -> "_Splits":
-        """Every split, of intervals of one length, whose sides are levels."""
+        """Returns every split of intervals of one length whose sides are levels."""
         start, offset = np.atleast_2d(starts).T, np.arange(MIN_RUNS, length - MIN_RUNS + 1)
         return cls(*(axis.ravel() for axis in np.broadcast_arrays(start, start + offset, start + length)))
 
 
 class _Compared(NamedTuple):
     difference: Floats
-    """Of the means of the logarithms, after minus before."""
+    """The difference of the means of the logarithms, after minus before."""
     error: Floats
-    """Standard error of the difference."""
+    """The standard error of the difference."""
     z: Floats
-    """Of a standard normal variable that is as unlikely as the t; 0 for less than MIN_CHANGE."""
+    """The standard normal quantile that is as unlikely as the t; 0 for a change below MIN_CHANGE."""
 
 
 def change_points(
     means: ArrayLike, deviations: ArrayLike | Sequence[float | None], counts: ArrayLike
 ) -> list[ChangePoint]:
-    """The change points that `development` finds, for runs at even distances."""
+    """Returns the change points that `development` finds, for runs at even distances."""
     return development(means, deviations, counts).points
 
 
@@ -128,13 +125,13 @@ def development(
     counts: ArrayLike,
     times: ArrayLike | None = None,
 ) -> Development:
-    """Find the shifts and the drift of a series of runs in order of time.
+    """Finds the shifts and the drift of a series of runs in order of time.
 
-    `means` and `deviations` are mean and sample standard deviation of the logarithms of the repetitions, `counts` how
-    many repetitions there are.
+    `means` and `deviations` are mean and sample standard deviation of the logarithms of the repetitions, `counts` the
+    number of repetitions.
 
-    `times` are when they started, in any unit. Deviations that are unknown (None or not a number) leave the noise to
-    the spread between the runs. Nothing is found among fewer than two levels of MIN_RUNS.
+    `times` are when they started, in any unit. With unknown deviations (None or not a number), the noise is the spread
+    between the runs. Fewer than two levels of MIN_RUNS give nothing.
     """
     logs = np.array(means, dtype=float)
     count = len(logs)
@@ -170,7 +167,7 @@ def development(
 
 
 def _line_z(logs: Floats, times: Floats) -> float:
-    """How clear a line is in independent noise, on the normal scale."""
+    """Returns how clear a line is in independent noise, on the normal scale."""
     line, around = relative_times(times), logs - logs.mean()
     squares = float(line @ line)
     if squares == 0:
@@ -182,7 +179,7 @@ def _line_z(logs: Floats, times: Floats) -> float:
 
 
 def _clearest(series: "_Series", bounds: list[int]) -> list[int]:
-    """Of the cuts at most MOST_CUTS, in order."""
+    """Returns at most MOST_CUTS of the cuts, in order."""
     cuts = np.array(bounds[1:-1], dtype=int)
     if len(cuts) > MOST_CUTS:
         z = series.compare(_Splits(np.array(bounds[:-2]), cuts, np.array(bounds[2:]))).z
@@ -191,7 +188,7 @@ def _clearest(series: "_Series", bounds: list[int]) -> list[int]:
 
 
 class _Series:
-    """Sums from the beginning on, so that those of any interval are differences."""
+    """Cumulative sums of a series, so that the sums of any interval are differences."""
 
     def __init__(self, levels: Floats, variances: Floats) -> None:
         self._sum, self._square, self._within = (
@@ -222,7 +219,7 @@ def _without_lone_runs(levels: Floats) -> Floats:
 
 
 def _variances(deviations: ArrayLike | Sequence[float | None], counts: ArrayLike) -> Floats:
-    """Of each run's mean; one that is unknown is as the others are."""
+    """Returns the variance of each run's mean; an unknown one is taken as the others' are."""
     variances = np.array(deviations, dtype=float) ** 2 / np.array(counts, dtype=float).clip(1)
     is_known = np.isfinite(variances)
     usual = variances[is_known].mean() if is_known.any() else 0.0
@@ -230,7 +227,8 @@ def _variances(deviations: ArrayLike | Sequence[float | None], counts: ArrayLike
 
 
 def _splits(count: int) -> _Splits:
-    """All that are looked at: of intervals half as long each time, each beginning in the middle of the one before."""
+    """Returns all splits to test: intervals halve in length each time, and each begins in the middle of the one
+    before."""
     parts = []
     length = min(count, LONGEST)
     while length >= 2 * MIN_RUNS:
@@ -240,7 +238,7 @@ def _splits(count: int) -> _Splits:
 
 
 def _cuts(z: Floats, splits: _Splits, clear: float) -> list[int]:
-    """The clearest split, then the clearest of those whose interval it does not cut, and so on."""
+    """Returns the clearest split, then the clearest of those whose interval it does not cut, and so on."""
     cuts = []
     while z[best := int(np.argmax(z))] >= clear:
         cut = int(splits.cut[best])
@@ -250,7 +248,7 @@ def _cuts(z: Floats, splits: _Splits, clear: float) -> list[int]:
 
 
 def _settled(series: _Series, bounds: list[int], clear: float) -> list[int]:
-    """Each cut moved to the clearest place between its neighbours; one that is not clear there is none."""
+    """Returns each cut moved to the clearest place between its neighbours, without those that are not clear there."""
     place = 1
     while place < len(bounds) - 1:
         splits = _Splits.of([bounds[place - 1]], bounds[place + 1] - bounds[place - 1])
@@ -265,7 +263,7 @@ def _settled(series: _Series, bounds: list[int], clear: float) -> list[int]:
 
 
 def _point(series: _Series, split: _Splits, looked_at: int, widening: float) -> ChangePoint:
-    """`widening`: by how much autocorrelation makes the error larger."""
+    """Returns the change point at a cut; `widening` is the factor by which autocorrelation increases the error."""
     difference, error, z = (float(column[0]) for column in series.compare(split))
     half = t_quantile(int(split.end[0] - split.start[0]) - 2) * error * widening
     return ChangePoint(

@@ -1,20 +1,19 @@
-"""Level shifts and drifts within a configuration: same model, settings, prompt and hardware, and yet another speed."""
+"""Level shifts and drifts within a configuration: the speed changes while model, settings, prompt and hardware stay the
+same."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from app.core.arrays import Floats, Places, np
 from app.core.i18n import N_, _, enumerated, lower_first
 from app.core.units import format_date, format_percent
 from app.metrics.base import Metric
 from app.results.hardware import HardwareChange
-
-if TYPE_CHECKING:
-    from app.results.history.changepoint import ChangePoint, Development, Drift, Floats
-    from app.results.history.table import HistoryTable, Places
-
+from app.results.history.changepoint import ChangePoint, Development, Drift, development
+from app.results.history.table import HistoryTable
 
 _DAY_US = 86_400_000_000.0
 _RATES = (
@@ -23,15 +22,15 @@ _RATES = (
     (timedelta(days=1), N_("{change} a day")),
     (timedelta(hours=1), N_("{change} an hour")),
 )
-"""How a slope is said: per the longest of these that the series lasted for."""
+"""The units of a slope: the longest of these that the series lasted for is used."""
 
 
 class MetricShift(NamedTuple):
     """A shift of one metric."""
 
     place: int
-    """Of the metric among those that the points have readings of."""
-    point: "ChangePoint"
+    """The index of the metric among the readings of the points."""
+    point: ChangePoint
 
 
 class Shift(NamedTuple):
@@ -41,9 +40,9 @@ class Shift(NamedTuple):
     at: datetime
     """When the first run at the new level started."""
     before: str
-    """Public id of the last run at the old level."""
+    """The public id of the last run at the old level."""
     after: str
-    """Public id of the first run at the new level."""
+    """The public id of the first run at the new level."""
     metrics: tuple[MetricShift, ...]
     still_holds: bool
     """Whether none of its metrics has shifted again."""
@@ -53,10 +52,10 @@ class MetricDrift(NamedTuple):
     """A drift of one metric."""
 
     place: int
-    """Of the metric among those that the points have readings of."""
-    drift: "Drift"
+    """The index of the metric among the readings of the points."""
+    drift: Drift
     lasted: timedelta
-    """From the first run with a value to the last."""
+    """The time from the first run with a value to the last."""
 
 
 class SeriesDrift(NamedTuple):
@@ -67,16 +66,16 @@ class SeriesDrift(NamedTuple):
     until: datetime
     first: str
     last: str
-    """Public ids."""
+    """The public ids of both runs."""
     metrics: tuple[MetricDrift, ...]
 
 
 def shifts(
-    points: "HistoryTable", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
+    points: HistoryTable, metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
 ) -> list[Shift]:
-    """The level shifts of all segments, of `metrics` metrics, in order of time.
+    """Returns the level shifts of all segments in `metrics` metrics, in order of time.
 
-    Metrics that shift at the same run, or one run apart, shift together: at the run where it is clearest.
+    Metrics that shift at the same run, or one run apart, shift together: at the run where the shift is clearest.
     """
     all_shifts = [
         shift for places in points.segments(hardware or {}) for shift in _segment_shifts(points, places, metrics)
@@ -85,14 +84,14 @@ def shifts(
 
 
 def drifts(
-    points: "HistoryTable", metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
+    points: HistoryTable, metrics: int, hardware: Mapping[int, Sequence[HardwareChange]] | None = None
 ) -> list[SeriesDrift]:
-    """The drifts of all segments, of `metrics` metrics, in the order of their last runs."""
+    """Returns the drifts of all segments in `metrics` metrics, in the order of their last runs."""
     series = [drift for places in points.segments(hardware or {}) if (drift := _drift(points, places, metrics))]
     return sorted(series, key=lambda drift: drift.until)
 
 
-def _drift(points: "HistoryTable", places: "Places", metrics: int) -> SeriesDrift | None:
+def _drift(points: HistoryTable, places: Places, metrics: int) -> SeriesDrift | None:
     developments = [_development(points, places, place) for place in range(metrics)]
     drifting = tuple(
         MetricDrift(
@@ -110,14 +109,14 @@ def _drift(points: "HistoryTable", places: "Places", metrics: int) -> SeriesDrif
 
 
 class _SegmentShift(NamedTuple):
-    """A shift of one metric, by the places of runs in their segment."""
+    """A shift of one metric, by the indexes of runs in their segment."""
 
     after: int
     before: int
     shift: MetricShift
 
 
-def _segment_shifts(points: "HistoryTable", places: "Places", metrics: int) -> list[Shift]:
+def _segment_shifts(points: HistoryTable, places: Places, metrics: int) -> list[Shift]:
     candidates = sorted(
         (candidate for place in range(metrics) for candidate in _metric_shifts(points, places, place)),
         key=lambda candidate: candidate.after,
@@ -148,7 +147,7 @@ def _segment_shifts(points: "HistoryTable", places: "Places", metrics: int) -> l
     return shifts
 
 
-def _metric_shifts(points: "HistoryTable", places: "Places", place: int) -> list[_SegmentShift]:
+def _metric_shifts(points: HistoryTable, places: Places, place: int) -> list[_SegmentShift]:
     with_value, development = _development(points, places, place)
     return [
         _SegmentShift(int(with_value[point.index]), int(with_value[point.index - 1]), MetricShift(place, point))
@@ -156,10 +155,10 @@ def _metric_shifts(points: "HistoryTable", places: "Places", place: int) -> list
     ]
 
 
-def _development(points: "HistoryTable", places: "Places", place: int) -> "tuple[Places, Development]":
-    """The development of one metric in a segment, and where in it the runs with a value are: others are passed over.
+def _development(points: HistoryTable, places: Places, place: int) -> "tuple[Places, Development]":
+    """Returns the development of one metric in a segment, and the indexes of the runs with a value; others are skipped.
 
-    Deviations are those of logarithms: relative ones.
+    Deviations are those of logarithms, so relative ones.
     """
     value, deviation, count = (column[places] for column in points.readings[3 * place : 3 * place + 3])
     with_value = (value > 0).nonzero()[0]
@@ -170,9 +169,10 @@ def _development(points: "HistoryTable", places: "Places", place: int) -> "tuple
 
 
 class _Series:
-    """Is equal to another one by what is in it, which it forgets once its development is known."""
+    """A series as a cache key: two are equal when their content is. It drops its content once its development is
+    known."""
 
-    def __init__(self, value: "Floats", relative_deviation: "Floats", count: "Floats", days: "Floats") -> None:
+    def __init__(self, value: Floats, relative_deviation: Floats, count: Floats, days: Floats) -> None:
         self._columns = [value, relative_deviation, count, days]
         self._digest = blake2b(b"".join(column.tobytes() for column in self._columns), digest_size=16).digest()
 
@@ -182,49 +182,47 @@ class _Series:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Series) and self._digest == other._digest
 
-    def development(self) -> "Development":
-        import numpy as np  # not at start
-
-        from app.results.history.changepoint import development
-
+    def development(self) -> Development:
         value, relative_deviation, count, days = self._columns
         self._columns = []
         return development(np.log(value), relative_deviation, count, days)
 
 
 @lru_cache(maxsize=4096)
-def _cached(series: _Series) -> "Development":
-    """Whoever looks at a history from several sides, or after another run, waits only for what is new. Each series is
-    a metric of a configuration with one prompt on one hardware: thousands of them take a megabyte."""
+def _cached(series: _Series) -> Development:
+    """Returns the development from a cache, so that a history seen from several sides, or after another run, only
+    computes what is new. Each series is a metric of a configuration with one prompt on one hardware: thousands of them
+    take a megabyte."""
     return series.development()
 
 
 def is_worse(change: MetricShift | MetricDrift, metric: Metric) -> bool:
-    """Whether a shift or drift is for the worse."""
+    """Returns whether a shift or drift is for the worse."""
     ratio = change.drift.ratio if isinstance(change, MetricDrift) else change.point.ratio
     return (ratio < 1) is (metric.better == "higher")
 
 
 def moved(shift: MetricShift, metric: Metric) -> str:
-    """One metric of a shift in words, such as "decode −11 %"."""
+    """Returns one metric of a shift in words, such as "decode −11 %"."""
     return f"{lower_first(metric.title)} {format_percent(shift.point.change)}"
 
 
 def shift_words(shift: Shift, metrics: Sequence[Metric]) -> str:
-    """A shift in words, such as "decode −11 % since 20 November 2026, same configuration"; `metrics` in the order of
-    the readings."""
+    """Returns a shift in words, such as "decode −11 % since 20 November 2026, same configuration"; `metrics` in the
+    order of the readings."""
     moves = ", ".join(moved(metric_shift, metrics[metric_shift.place]) for metric_shift in shift.metrics)
-    return _("{found} since {at}, same configuration", found=moves, at=format_date(shift.at))
+    return _("{changes} since {at}, same configuration", changes=moves, at=format_date(shift.at))
 
 
 def rate(drift: MetricDrift) -> str:
-    """How fast a metric drifts, in words, such as "−1.2 % a month"."""
+    """Returns how fast a metric drifts, in words, such as "−1.2 % a month"."""
     unit, message = next((candidate for candidate in _RATES if drift.lasted >= candidate[0]), _RATES[-1])
     return _(message, change=format_percent(drift.drift.ratio ** (unit / drift.lasted) - 1))
 
 
 def drift_words(series: SeriesDrift, metrics: Sequence[Metric]) -> str:
-    """A drift in words, such as "decode has been drifting by −1.2 % a month since 3 March 2026, same configuration"."""
+    """Returns a drift in words, such as "decode has been drifting by −1.2 % a month since 3 March 2026, same
+    configuration"."""
     first, *more = (
         {"metric": lower_first(metrics[drift.place].title), "rate": rate(drift)} for drift in series.metrics
     )
@@ -232,4 +230,4 @@ def drift_words(series: SeriesDrift, metrics: Sequence[Metric]) -> str:
         _("{metric} has been drifting by {rate}", **first),
         *(_("{metric} by {rate}", **clause) for clause in more),
     ]
-    return _("{found} since {at}, same configuration", found=enumerated(clauses), at=format_date(series.since))
+    return _("{changes} since {at}, same configuration", changes=enumerated(clauses), at=format_date(series.since))

@@ -10,59 +10,57 @@ with a coefficient of 0.7 shows a shift in fewer than 5 of 100 series (tests/com
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
+from app.core.arrays import Floats, np
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-
-COEFFICIENTS: Floats = np.arange(0.0, 0.91, 0.1)
-"""Of the autocorrelation of neighbouring runs."""
+COEFFICIENTS = tuple(0.1 * step for step in range(10))
+"""The coefficients to try for the autocorrelation of neighbouring runs."""
 PRICE, PRICE_SHORT = 15.5, 30.0
-"""Of a step in a long series, and by how much, over the number of runs, it is less in a short one."""
+"""The price of a step in a long series, and by how much, divided by the number of runs, it is lower in a short one."""
 _FIRST_STEP = 2
-"""Columns before it: the mean and the line."""
+"""The number of columns before the steps: the mean and the line."""
 
 
 class Levels(NamedTuple):
     """The best model of a series."""
 
     cuts: tuple[int, ...]
-    """Where steps are: places of the first runs of new levels."""
+    """The steps: indexes of the first runs of new levels."""
     slope: float
-    """Of the line, from the first to the last moment; 0 where there is none."""
+    """The slope of the line from the first to the last moment; 0 without a line."""
     slope_error: float
-    """Its standard error."""
+    """The standard error of the slope."""
     autocorrelation: float
-    """Of the noise that is left."""
+    """The autocorrelation of the remaining noise."""
 
 
 def choose(levels: Floats, times: Floats, cuts: Sequence[int], variance: float) -> Levels:
-    """The best model of `levels`, with steps at some of `cuts` or none, and a line over `times` or none.
+    """Returns the best model of `levels`, with steps at some of `cuts` or none, and a line over `times` or none.
 
-    `variance` is the least that the noise has: what the repetitions within the runs allow.
+    `variance` is the least variance of the noise: what the repetitions within the runs allow.
     """
     models = _Models(levels, times, cuts, variance)
     fits = [fit for has_line in (False, True) for fit in models.path(has_line)]
     best = max(fits, key=_score)
     slope, error = models.slope(best)
-    return Levels(tuple(cuts[step] for step in best.steps), slope, error, float(COEFFICIENTS[best.coefficient]))
+    return Levels(tuple(cuts[step] for step in best.steps), slope, error, COEFFICIENTS[best.coefficient])
 
 
 def relative_times(times: Floats) -> Floats:
-    """The times scaled to a mean of 0, with a distance of 1 from the first to the last."""
+    """Returns the times scaled to a mean of 0 and a distance of 1 from the first to the last."""
     span = float(times[-1] - times[0])
     return (times - times.mean()) / span if span > 0 else np.zeros(len(times))
 
 
 class _Fit(NamedTuple):
     score: float
-    """Twice the logarithm of the likelihood, less the prices."""
+    """Twice the logarithm of the likelihood, minus the prices."""
     steps: tuple[int, ...]
-    """Places among the cuts."""
+    """Indexes among the cuts."""
     has_line: bool
     coefficient: int
-    """Place among COEFFICIENTS."""
+    """The index among COEFFICIENTS."""
 
 
 class _Models:
@@ -76,14 +74,14 @@ class _Models:
         columns = np.column_stack([mean, relative_times(times), is_after, levels - levels.mean()])
         first, last = (np.outer(columns[end], columns[end]) for end in (0, -1))
         squares, lagged = columns.T @ columns, columns[1:].T @ columns[:-1]
-        phi = COEFFICIENTS[:, None, None]
+        phi = np.array(COEFFICIENTS)[:, None, None]
         # of the series without its autocorrelation: the first value by sqrt(1 - phi²), each other less phi times the
         # one before it
         self._products = squares - phi * (lagged + lagged.T) + phi**2 * (squares - first - last)
         self._steps = tuple(range(len(cuts)))
 
     def path(self, has_line: bool) -> list[_Fit]:
-        """With all steps, then without the one that is missed least, and so on."""
+        """Returns the models with all steps, then without the step that matters least, and so on."""
         if has_line and not self._has_time:
             return []
         fits = [self._fit(self._steps, has_line)]
@@ -97,14 +95,14 @@ class _Models:
         parameters = np.asarray((_inverse(square) @ product[..., None])[..., 0], dtype=float)
         rest = self._rest(product, parameters)
         variance = np.maximum(rest / self._count, self._variance)
-        likelihoods = np.log1p(-(COEFFICIENTS**2)) - self._count * np.log(variance) - rest / variance
+        likelihoods = np.log1p(-np.square(COEFFICIENTS)) - self._count * np.log(variance) - rest / variance
         best = int(np.argmax(likelihoods))
         price = PRICE - PRICE_SHORT / self._count
         paid = price * len(steps) + (price - math.log(self._count)) * has_line  # a line has no place to be chosen
         return _Fit(float(likelihoods[best]) - paid, steps, has_line, best)
 
     def slope(self, fit: _Fit) -> tuple[float, float]:
-        """With its standard error."""
+        """Returns the slope and its standard error."""
         if not fit.has_line:
             return 0.0, 0.0
         square, product = self._normal_equations(fit.steps, has_line=True)
@@ -120,13 +118,14 @@ class _Models:
         return self._products[:, columns][:, :, columns], self._products[:, columns, -1]
 
     def _rest(self, product: Floats, parameters: Floats) -> Floats:
-        """Sum of the squares that a model does not explain."""
+        """Returns the sum of the squares that a model does not explain."""
         rest: Floats = np.maximum(self._products[:, -1, -1] - (product * parameters).sum(axis=-1), 0.0)
         return rest
 
 
 def _inverse(square: Floats) -> Floats:
-    """The pseudoinverse: in a short series a line may be a sum of steps, and the equations have many solutions."""
+    """Returns the pseudoinverse: in a short series a line may be a sum of steps, and the equations have many
+    solutions."""
     return np.asarray(np.linalg.pinv(square, rcond=1e-10, hermitian=True), dtype=float)
 
 

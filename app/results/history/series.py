@@ -1,7 +1,7 @@
-"""Done runs in order of time, with the metrics that a history shows."""
+"""Finished runs in order of time, with the metrics that a history shows."""
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import String, Text, cast, type_coerce
 from sqlalchemy.orm import aliased
@@ -10,10 +10,8 @@ from sqlmodel import Session, col, func, select
 from app.db.database import cached_query
 from app.db.tables import Machine, Measurement, Run, Server
 from app.metrics import HEADLINE_METRICS
+from app.results.history.table import HistoryTable
 from app.results.run_filter import NOT_HIDDEN, RunFilter, conditions
-
-if TYPE_CHECKING:
-    from app.results.history.table import HistoryTable
 
 DONE = (col(Run.status) == "done", col(Run.config_id).is_not(None))
 
@@ -23,15 +21,16 @@ def history(
     where: RunFilter,
     metrics: Sequence[str] = HEADLINE_METRICS,
     config_ids: Collection[int] | None = None,
-) -> tuple["HistoryTable", int]:
-    """All done runs that count, in order of time, and how many hidden ones are left out; None: all configurations."""
+) -> tuple[HistoryTable, int]:
+    """Returns all finished runs that count, in order of time, and how many hidden ones are left out; None: all
+    configurations."""
     return _history(session, where, tuple(metrics), None if config_ids is None else tuple(config_ids))
 
 
 @cached_query(maxsize=2)
 def _history(
     session: Session, where: RunFilter, metrics: tuple[str, ...], config_ids: tuple[int, ...] | None
-) -> tuple["HistoryTable", int]:
+) -> tuple[HistoryTable, int]:
     filters = conditions(where)
     if config_ids is not None:
         filters.append(col(Run.config_id).in_(config_ids))
@@ -41,14 +40,15 @@ def _history(
     wide = None if (where, metrics, config_ids) == everything else _history.peek(session, *everything)
     if wide is None:
         return _read(session, _points(metrics).where(NOT_HIDDEN, *filters), metrics), hidden
-    # a choice on an open history: which runs is asked in a fraction of the time that their measurements take
+    # a choice on an open history: selecting the runs takes a fraction of the time that their measurements take
     chosen = session.exec(select(Run.public_id).where(*DONE, NOT_HIDDEN, *filters))
     return wide[0].take(wide[0].with_public_ids(chosen)), hidden
 
 
 @cached_query(maxsize=2)
-def newest(session: Session, per_series: int, metrics: Sequence[str] = HEADLINE_METRICS) -> "HistoryTable":
-    """The newest runs that count of each configuration and suite, on servers that are in use, in order of time."""
+def newest(session: Session, per_series: int, metrics: Sequence[str] = HEADLINE_METRICS) -> HistoryTable:
+    """Returns the newest runs that count of each configuration and suite on servers that are in use, in order of
+    time."""
     age = func.row_number().over(
         partition_by=[col(Run.config_id), col(Run.suite_key)], order_by=[col(Run.started_at).desc(), col(Run.id).desc()]
     )
@@ -68,7 +68,7 @@ def _points(metrics: Sequence[str]) -> Any:
     query: Any = (
         select(  # type: ignore[call-overload]  # typed for at most four columns
             Run.public_id,
-            type_coerce(Run.started_at, String),  # as it is stored: texts become moments faster all together
+            type_coerce(Run.started_at, String),  # as stored: converting all texts to times at once is faster
             Run.config_id,
             Run.server_id,
             Run.suite_sha256,
@@ -89,9 +89,7 @@ def _points(metrics: Sequence[str]) -> Any:
     return query
 
 
-def _read(session: Session, query: Any, metrics: Sequence[str]) -> "HistoryTable":
-    from app.results.history.table import HistoryTable  # loads numpy: not at start
-
+def _read(session: Session, query: Any, metrics: Sequence[str]) -> HistoryTable:
     session.flush()  # which a connection does not do by itself
     rows = session.connection().execute(query)
     return HistoryTable.of_rows(rows.partitions(1000), 3 * len(metrics))

@@ -1,6 +1,6 @@
 """The runs of a history as columns: as Python objects, tens of thousands of them would cost megabytes and pauses.
 
-It loads numpy: whoever does not draw a history does without.
+This module loads numpy, so only code that draws a history imports it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,21 +9,15 @@ from functools import cached_property
 from math import isnan
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from app.core.arrays import Array, Booleans, Floats, Integers, Places, np
 from app.results.hardware import HardwareChange
-
-Column = np.ndarray[Any, Any]
-Numbers = np.ndarray[Any, np.dtype[np.float64]]
-Places = np.ndarray[Any, np.dtype[np.intp]]
-Codes = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 class HistoryPoint(NamedTuple):
-    """One done run at its suite's main point: only what charts and comparisons of many runs need."""
+    """One finished run at its suite's main point: only what charts and comparisons of many runs need."""
 
     public_id: str
     started_at: datetime
@@ -31,16 +25,16 @@ class HistoryPoint(NamedTuple):
     server_id: int
     suite_sha256: str
     labels: str
-    """Its own, as JSON: parsed only by whoever needs them."""
+    """The run's own labels as JSON, which is parsed only when needed."""
     readings: tuple[float | None, ...]
-    """Of each metric that was asked for three: value, standard deviation and count of its samples."""
+    """Three readings for each requested metric: value, standard deviation and count of its samples."""
 
     def value(self, place: int) -> float | None:
-        """The value of the `place`-th metric, in its own unit."""
+        """Returns the value of the `place`-th metric, in its own unit."""
         return self.readings[3 * place]
 
     def deviation(self, place: int) -> float | None:
-        """The standard deviation of the `place`-th metric, in its own unit."""
+        """Returns the standard deviation of the `place`-th metric, in its own unit."""
         return self.readings[3 * place + 1]
 
 
@@ -48,18 +42,18 @@ class Spread(NamedTuple):
     """Value ± standard deviation along some runs, one element for each step."""
 
     places: Places
-    """A run in the middle of each step; of the first and the last step, at the end."""
+    """The index of a run in the middle of each step; for the first and the last step, at the end."""
     lows: list[float]
     highs: list[float]
 
 
 class _TextCodes:
-    """Texts of which most are equal: each once, and for each row which one it is."""
+    """Stores texts of which most are equal: each distinct one once, and for each row its code."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
 
-    def codes(self, texts: Sequence[str]) -> Codes:
+    def codes(self, texts: Sequence[str]) -> Integers:
         places = self._places
         return np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int32)
 
@@ -69,9 +63,9 @@ class _TextCodes:
 
 
 class HistoryTable:
-    """Runs in order of time; places are those in this order."""
+    """Runs in order of time; places are indexes in this order."""
 
-    def __init__(self, columns: Sequence[Column], prompts: Sequence[str], labels: Sequence[str]) -> None:
+    def __init__(self, columns: Sequence[Array], prompts: Sequence[str], labels: Sequence[str]) -> None:
         self._columns = columns
         self._ids, self.at_us, self.config_ids, self.server_ids, self._prompts, self._labels, *self.readings = columns
         """`at_us`: microseconds since 1970. `readings`: as those of a HistoryPoint, NaN where one is unknown; apart,
@@ -80,7 +74,7 @@ class HistoryTable:
 
     @classmethod
     def of_rows(cls, blocks: Iterable[Sequence[Sequence[Any]]], readings: int) -> "HistoryTable":
-        """A table of rows in any order, block by block: the fields of a HistoryPoint and `readings` readings.
+        """Makes a table of rows in any order, block by block: the fields of a HistoryPoint and `readings` readings.
 
         Moments are in UTC: datetimes, or texts as SQLite stores them.
         """
@@ -99,12 +93,12 @@ class HistoryTable:
 
     @classmethod
     def of(cls, points: Sequence[HistoryPoint]) -> "HistoryTable":
-        """A table of points that have readings of the same metrics."""
+        """Makes a table of points that have readings of the same metrics."""
         rows = [(*point[:-1], *point.readings) for point in points]
         return cls.of_rows([rows] if rows else [], len(points[0].readings) if points else 0)
 
     def take(self, places: Places) -> "HistoryTable":
-        """A table of the rows at `places`, in that order."""
+        """Returns a table of the rows at `places`, in that order."""
         return HistoryTable([column[places] for column in self._columns], self._prompt_texts, self._label_texts)
 
     # --- one by one ---
@@ -128,39 +122,39 @@ class HistoryTable:
         return (self[place] for place in range(len(self)))
 
     def public_id(self, place: int) -> str:
-        """The public id of the run at a place."""
+        """Returns the public id of the run at a place."""
         raw: bytes = self._ids[place]
         return raw.decode()
 
     def started_at(self, place: int) -> datetime:
-        """When the run at a place started, in UTC."""
+        """Returns when the run at a place started, in UTC."""
         return _EPOCH + int(self.at_us[place]) * _MICROSECOND
 
     def labels(self, place: int) -> str:
-        """A run's own labels as JSON."""
+        """Returns a run's own labels as JSON."""
         return self._label_texts[int(self._labels[place])]
 
     # --- columns ---
 
     def public_ids(self, places: Sequence[int] | Places) -> list[str]:
-        """The public ids of the runs at these places."""
+        """Returns the public ids of the runs at these places."""
         return [raw.decode() for raw in self._ids[places].tolist()]
 
     def stamps(self, places: Sequence[int] | Places) -> list[str]:
-        """When the runs at these places started, in UTC to the second, such as `2026-11-20 12:00:00`."""
+        """Returns when the runs at these places started, in UTC to the second, such as `2026-11-20 12:00:00`."""
         seconds = (self.at_us[places] // 1_000_000).astype("datetime64[s]")
         return [moment.isoformat(" ") for moment in seconds.tolist()]
 
-    def values(self, metric: int) -> Numbers:
-        """The values of a metric; NaN where one is unknown."""
+    def values(self, metric: int) -> Floats:
+        """Returns the values of a metric; NaN for unknown ones."""
         return self.readings[3 * metric]
 
-    def deviations(self, metric: int) -> Numbers:
-        """The standard deviations of a metric; NaN where one is unknown."""
+    def deviations(self, metric: int) -> Floats:
+        """Returns the standard deviations of a metric; NaN for unknown ones."""
         return self.readings[3 * metric + 1]
 
-    def is_known(self, metric: int) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-        """Which runs have a value of a metric."""
+    def is_known(self, metric: int) -> Booleans:
+        """Returns which runs have a value of a metric."""
         return ~np.isnan(self.values(metric))
 
     @property
@@ -174,7 +168,7 @@ class HistoryTable:
         return set(np.unique(self.config_ids).tolist())
 
     def with_public_ids(self, public_ids: Iterable[str]) -> Places:
-        """The places of the runs with these public ids."""
+        """Returns the places of the runs with these public ids."""
         return np.flatnonzero(
             np.isin(self._ids, np.array([public_id.encode() for public_id in public_ids], dtype="S16"))
         )
@@ -182,16 +176,17 @@ class HistoryTable:
     # --- together ---
 
     def segments(self, hardware: Mapping[int, Sequence[HardwareChange]], *, by_labels: bool = False) -> list[Places]:
-        """The runs split by what no level or line may cross: configuration, prompt and hardware, and labels on request.
+        """Returns the runs split by what no level or line may cross: configuration, prompt and hardware, and on request
+        labels.
 
-        `hardware` by server, its changes in order of time. Each segment is in order of time, and they are in the order
-        of their first runs.
+        `hardware` holds each server's changes in order of time. Each segment is in order of time, and they are in the
+        order of their first runs.
         """
         columns = [self.config_ids, self._prompts, self.hardware_epoch(hardware)]
         return _group_places([*columns, self._labels] if by_labels else columns)
 
-    def hardware_epoch(self, hardware: Mapping[int, Sequence[HardwareChange]]) -> Codes:
-        """For each run, how many of its server's changes had come when it started."""
+    def hardware_epoch(self, hardware: Mapping[int, Sequence[HardwareChange]]) -> Integers:
+        """Returns for each run how many of its server's hardware changes came before its start."""
         epochs = np.zeros(len(self), dtype=np.int64)
         for server_id, changes in hardware.items():
             of_server = np.flatnonzero(self.server_ids == server_id)
@@ -201,7 +196,7 @@ class HistoryTable:
         return epochs
 
     def spread(self, metric: int, places: Places, limit: int) -> Spread | None:
-        """The spread along some runs in at most `limit` steps; None where the deviation of a run is unknown."""
+        """Returns the spread along some runs in at most `limit` steps; None when the deviation of a run is unknown."""
         value, deviation = self.values(metric)[places], self.deviations(metric)[places]
         if np.isnan(deviation).any():
             return None
@@ -217,8 +212,8 @@ class HistoryTable:
     def steps(
         self, hardware: Mapping[int, Sequence[HardwareChange]], is_step: Callable[[int, int], bool]
     ) -> list[tuple[int, int]]:
-        """Each two runs that follow one another on a server and differ in hardware, or in their configurations where
-        `is_step` says so of these two; in order of time."""
+        """Returns each two consecutive runs on a server that differ in hardware, or in their configurations where
+        `is_step` returns True for them; in order of time."""
         order = np.argsort(self.server_ids, kind="stable")
         is_same = self.server_ids[order[:-1]] == self.server_ids[order[1:]]
         before, after = order[:-1][is_same], order[1:][is_same]
@@ -231,8 +226,8 @@ class HistoryTable:
         return list(zip(before[places].tolist(), after[places].tolist(), strict=True))
 
 
-def _group_places(columns: Sequence[Codes]) -> list[Places]:
-    """The places at which all columns agree, each group in order, groups in the order of their first places."""
+def _group_places(columns: Sequence[Integers]) -> list[Places]:
+    """Returns the places at which all columns agree, each group in order, groups in the order of their first places."""
     if not len(columns[0]):
         return []
     order = np.lexsort(columns[::-1])  # stable: places of a group stay in order
@@ -244,20 +239,20 @@ def _group_places(columns: Sequence[Codes]) -> list[Places]:
 
 
 def merged(groups: Sequence[Places]) -> Places:
-    """The places of several groups, in order of time."""
+    """Returns the places of several groups, in order of time."""
     return np.sort(np.concatenate(groups))
 
 
 def microseconds(moment: datetime) -> int:
-    """Microseconds since 1970."""
+    """Returns the microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
-def _column(dtype: Any) -> Callable[[Sequence[Any]], Column]:
+def _column(dtype: Any) -> Callable[[Sequence[Any]], Array]:
     return lambda column: np.array(column, dtype=dtype)
 
 
-def _microseconds(moments: Sequence[Any]) -> Codes:
+def _microseconds(moments: Sequence[Any]) -> Integers:
     if moments and isinstance(moments[0], str):
         return np.array(moments, dtype="datetime64[us]").astype(np.int64)
     return np.array([microseconds(moment) for moment in moments], dtype=np.int64)

@@ -7,6 +7,7 @@ from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from app import charts
 from app.ceiling.number_formats import KV_BITS, USUAL_BITS
 from app.core.errors import BadInput
 from app.db import devices, models
@@ -46,8 +47,6 @@ _MODEL = ("model", "as_bits", "total", "active", "layers", "kv_heads", "head_dim
 def _page(
     request: Request, session: Session, form: Fields, is_example: bool, error: BadInput | None = None
 ) -> Response:
-    from app import charts  # loads the figures: not at start
-
     known_devices, measured = devices.known_devices(session), models.list_models(session)
     calculation = None
     if error is None:

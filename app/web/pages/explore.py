@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter
 from sqlmodel import Session
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from app.charts import explore as charts
 from app.core.errors import BadInput
@@ -17,6 +17,7 @@ from app.results.fields.registry import grouped
 from app.results.run_filter import PARAMETERS
 from app.schemas.explorer import ExplorerDocument
 from app.web.deps import ReadSession, declare_query
+from app.web.document_response import DocumentResponse
 from app.web.errors import error_responses
 from app.web.filter_choices import filter_choices
 from app.web.paths import path_for
@@ -51,7 +52,7 @@ def show_explorer(request: Request, session: ReadSession) -> Response:
         request,
         "explore.html",
         status=BadInput.http_status if exploration.problems else 200,
-        # not the result with its hundred thousand points: what a template holds stays until its cycles are collected
+        # not the result with its hundred thousand points: a template's values live until their cycles are collected
         x=result.x,
         y=result.y,
         series=result.series,
@@ -90,7 +91,7 @@ def explore_csv(request: Request, session: ReadSession) -> Response:
 )
 def explore_json(request: Request, session: ReadSession) -> Response:
     """Parameters are those of the page: `x`, `y`, `series`, `source`, filters and `raw=on`."""
-    return JSONResponse(explorer.document(_without_problems(_explore(request, session)).result))
+    return DocumentResponse(explorer.document(_without_problems(_explore(request, session)).result))
 
 
 def _explore(request: Request, session: Session) -> Exploration:

@@ -21,6 +21,7 @@ from app.metrics.base import Metric
 from app.results import hardware
 from app.results.ceiling import config_ceilings
 from app.results.fields.run import filtered_series_keys, series_context, series_text, series_titles
+from app.results.history.level_shifts import drifts, shifts
 from app.results.history.series import history
 from app.results.run_filter import RunFilter
 from app.suites import DEFAULT_SUITE
@@ -114,8 +115,8 @@ def parse_grouping(text: str, configs: Mapping[int, ConfigDescription]) -> str:
     if text and text not in titles:
         raise BadInput(
             _(
-                "Series are made by one of {known}; {text!r} is not one of them.",
-                known=", ".join(titles),
+                "Series are made by one of {fields}; {text!r} is not one of them.",
+                fields=", ".join(titles),
                 text=text[:40],
             )
         )
@@ -152,7 +153,7 @@ def show_history(
     by: str = "",
     only: Annotated[Sequence[str], Query()] = (),
 ) -> Response:
-    """The history of one suite, since speeds at different prompt lengths are not comparable."""
+    """Shows the history of one suite, since speeds at different prompt lengths are not comparable."""
     choices = filter_choices(session)
     config_by_id = configs.describe(session)
     where, problems = RunFilter.parse_leniently(request.query_params)
@@ -180,7 +181,7 @@ def show_history(
         values=filterable_values(config_by_id, engine_titles()),
         is_filtered=bool(request.query_params),
     )
-    if not error:  # the address of what is shown, for whom scripts do the choosing
+    if not error:  # the address of the current view, for readers whose choices are made by scripts
         response.headers["hx-push-url"] = f"{path_for(request, 'history')}?{view.query}"
     return response
 
@@ -189,8 +190,6 @@ def _history_figure(
     request: Request, session: Session, view: HistoryView, config_by_id: Mapping[int, ConfigDescription]
 ) -> tuple[charts.Figure | None, int]:
     """The figure, None without data, and the number of hidden runs it leaves out."""
-    from app.results.history.level_shifts import drifts, shifts  # loads numpy: not at start
-
     shown = view.metrics
     ids = view.config_ids(config_by_id, engine_titles())
     points, hidden = history(session, view.where, [metric.key for metric in shown], ids)

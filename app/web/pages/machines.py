@@ -5,6 +5,8 @@ from starlette.responses import RedirectResponse, Response
 from app.core.errors import BadInput, RoofmarkError
 from app.db import bandwidth, devices, machines, servers
 from app.db.tables import Machine
+from app.hardware.detect import detect
+from app.measure import bandwidth_process
 from app.results.ceiling import config_ceilings, machine_uses
 from app.results.run_filter import RunFilter
 from app.results.run_list import latest_per_config
@@ -32,7 +34,7 @@ def list_machines(request: Request, session: ReadSession) -> Response:
 
 @router.get("/machines/new", name="new_machine")
 def new_machine(request: Request, database: DatabaseDep, here: bool = False) -> Response:
-    """With `here`, everything that this machine tells of itself is filled in."""
+    """Shows the form; with `here`, it is filled in with what detection finds on this machine."""
     return _detected(request, database) if here else _form(request, database, Fields())
 
 
@@ -48,7 +50,7 @@ def add_machine(request: Request, database: DatabaseDep, form: Form) -> Response
 
 @router.post("/machines/accelerators", name="accelerators")
 def change_accelerators(request: Request, database: DatabaseDep, form: Form) -> Response:
-    """The form with one row more, one less, or what the catalogue knows filled in; nothing is stored."""
+    """Shows the form with one row more or less, or filled in from the catalogue; nothing is stored."""
     with database.read() as session:
         slug = form.get("slug")
         machine = machines.machine(session, slug) if slug else None
@@ -59,8 +61,6 @@ def change_accelerators(request: Request, database: DatabaseDep, form: Form) -> 
 def show_machine(
     request: Request, session: ReadSession, database: DatabaseDep, settings: SettingsDep, slug: str
 ) -> Response:
-    from app.measure import bandwidth_process as measuring
-
     machine = machines.machine(session, slug)
     return render(
         request,
@@ -68,7 +68,7 @@ def show_machine(
         machine=machine,
         devices=machines.devices(session, machine),
         is_here=machines.is_local_machine(machine),
-        probe=measuring.latest_probe(database, settings, machine),
+        probe=bandwidth_process.latest_probe(database, settings, machine),
         measured=bandwidth.effective_probe(session, machine),
         servers=servers.list_servers(session, machine_id=machine.id),
         archived_servers=servers.list_servers(session, archived=True, machine_id=machine.id),
@@ -80,7 +80,8 @@ def show_machine(
 
 @router.get("/machines/{slug}/edit", name="edit_machine")
 def edit_machine(request: Request, database: DatabaseDep, slug: str, detect: bool = False) -> Response:
-    """With `detect`, what this machine tells of itself stands in the form; saving takes it over."""
+    """Shows the form; with `detect`, it is filled in with what detection finds on this machine, and saving stores
+    that."""
     with database.read() as session:
         machine = machines.machine(session, slug)
     if detect and machines.is_local_machine(machine):
@@ -114,24 +115,20 @@ def restore_machine(request: Request, session: WriteSession, slug: str) -> Respo
 
 @router.post("/machines/{slug}/bandwidth", name="measure_bandwidth")
 def measure_bandwidth(request: Request, database: DatabaseDep, settings: SettingsDep, slug: str) -> Response:
-    """Starts the process that measures; this one only watches."""
-    from app.measure import bandwidth_process as measuring
-
-    measuring.start(database, settings, slug)
+    """Starts the process that measures; the web process only watches it."""
+    bandwidth_process.start(database, settings, slug)
     with database.read() as session:
         return _to(request, machines.machine(session, slug))
 
 
 @router.get("/machines/{slug}/bandwidth", name="bandwidth")
 def show_bandwidth(request: Request, database: DatabaseDep, settings: SettingsDep, slug: str) -> Response:
-    """How far a measurement is; the page as a whole is shown again when it has ended."""
-    from app.measure import bandwidth_process as measuring
-
+    """Shows the progress of a measurement; when it has ended, the whole page is loaded again."""
     with database.read() as session:
         machine = machines.machine(session, slug)
     if not is_partial(request):
         return _to(request, machine)
-    probe = measuring.latest_probe(database, settings, machine)
+    probe = bandwidth_process.latest_probe(database, settings, machine)
     answer = render(request, "_bandwidth.html", machine=machine, probe=probe)
     if probe is None or probe.status != "running":
         answer.headers["HX-Refresh"] = "true"
@@ -172,8 +169,6 @@ def _form(
 
 
 def _detected(request: Request, database: DatabaseDep, machine: Machine | None = None) -> Response:
-    from app.hardware.detect import detect
-
     with database.read() as session:
         profile = detect(devices.load_catalogue(session))
     fields = machines.detected_fields(profile, machine)

@@ -1,39 +1,34 @@
 """The overview: recent changes, the newest results, the fastest configurations, and what is running."""
 
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple
-
-from sqlmodel import Session
-
-from app.db import configs
-from app.metrics import HEADLINE_METRICS, metrics
-from app.results import hardware
-from app.results.history.series import newest
-from app.results.naming import distinct_titles
-from app.web.templates import engine_titles
-
-if TYPE_CHECKING:
-    from app.results.history.level_shifts import SeriesDrift, Shift
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from fastapi import APIRouter
+from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.charts import sparkline
 from app.core.config_settings import remote_host
-from app.db import machines, runs, servers
+from app.db import configs, machines, runs, servers
 from app.db.tables import now
+from app.metrics import HEADLINE_METRICS, metrics
+from app.results import hardware
 from app.results.ceiling import ConfigCeiling, config_ceilings
 from app.results.compare import standings
+from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, drifts, is_worse, shift_words, shifts
+from app.results.history.series import newest
+from app.results.naming import distinct_titles
 from app.results.run_list import RunRow, decode_trends, latest_per_config
 from app.suites import DEFAULT_SUITE
 from app.web.deps import ReadSession
 from app.web.progress import progress_now
-from app.web.templates import render
+from app.web.templates import engine_titles, render
 
 RECENT = timedelta(days=30)
 MAX_RUNS_PER_SERIES = 64
-"""Of each configuration and suite."""
+"""The most runs of each configuration and suite."""
 
 
 class RecentChange(NamedTuple):
@@ -42,7 +37,7 @@ class RecentChange(NamedTuple):
     fingerprint: str
     before: str
     after: str
-    """Public ids of the runs before and after a shift; of a drift the first and the newest run."""
+    """The public ids of the runs before and after a shift; for a drift, of the first and the newest run."""
     is_worse: bool
     is_drift: bool
 
@@ -50,8 +45,6 @@ class RecentChange(NamedTuple):
 def recent_changes(session: Session, moment: datetime) -> list[RecentChange]:
     """The shifts that began within RECENT before `moment` and still hold, and the drifts whose last run lies within it;
     of servers that are not archived, worse ones first."""
-    from app.results.history.level_shifts import drifts, shifts  # loads numpy: not at start
-
     points = newest(session, MAX_RUNS_PER_SERIES)
     timelines = hardware.timelines(session).all_changes()
     since = moment - RECENT
@@ -74,9 +67,7 @@ def recent_changes(session: Session, moment: datetime) -> list[RecentChange]:
     return sorted(recent, key=lambda change: not change.is_worse)
 
 
-def _recent_change(change: "Shift | SeriesDrift", config: str, fingerprint: str) -> RecentChange:
-    from app.results.history.level_shifts import SeriesDrift, drift_words, is_worse, shift_words
-
+def _recent_change(change: Shift | SeriesDrift, config: str, fingerprint: str) -> RecentChange:
     triple = [metrics()[key] for key in HEADLINE_METRICS]
     worse = any(is_worse(metric_change, triple[metric_change.place]) for metric_change in change.metrics)
     if isinstance(change, SeriesDrift):
@@ -98,8 +89,6 @@ def show_overview(request: Request, session: ReadSession) -> Response:
     comparable = _comparable(rows)
     ceilings = config_ceilings(session) if rows else {}
     known_servers = servers.list_servers(session)
-    from app.charts import sparkline  # loads the figures: not at start
-
     return render(
         request,
         "overview.html",

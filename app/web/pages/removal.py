@@ -42,7 +42,7 @@ def confirm_archive_machine(request: Request, session: ReadSession, slug: str) -
 
 
 def _confirm_archive(request: Request, kind: str, slug: str, name: str, consequences: Sequence[str]) -> Response:
-    """`kind` is server or machine, as in the names of the routes."""
+    """Shows the page that asks before archiving; `kind` is server or machine, as in the names of the routes."""
     return render(
         request,
         "archive.html",
@@ -113,7 +113,8 @@ def delete_machine(request: Request, session: WriteSession, slug: str) -> Respon
 def _confirm_delete(
     request: Request, kind: str, name: str, losses: removal.DeletionSummary, route: str, **path_params: str
 ) -> Response:
-    """`kind` is run, server or machine: also the name of the page that shows it."""
+    """Shows the page that asks before deleting; `kind` is run, server or machine, and the name of the page that shows
+    it."""
     return render(
         request,
         "delete.html",

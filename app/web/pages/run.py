@@ -17,13 +17,13 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/runs/{public_id}", name="run")
 def show_run(request: Request, session: ReadSession, public_id: str, point: str | None = None) -> Response:
-    """`point` chooses whose charts are shown, by its key; the suite's main workload without it."""
+    """Shows a run; `point` is the key of the workload whose charts are shown, the suite's main workload by default."""
     page = run_page(load_run(session, public_id), point, request.query_params)
     return render(request, "run.html", page=page)
 
 
 @router.post("/runs/{public_id}/hardware", name="refreeze_hardware")
 def refreeze_hardware(request: Request, session: WriteSession, public_id: str) -> Response:
-    """Takes what is known of the machine today for what the run was measured on: a person's word for it."""
+    """Replaces the run's frozen hardware by what is known of the machine today, at a person's request."""
     hardware.refreeze(session, runs.run(session, public_id))
     return RedirectResponse(path_for(request, "run", public_id=public_id) + "#ceiling-title", status_code=303)

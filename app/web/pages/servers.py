@@ -1,6 +1,6 @@
 """Servers: discovered, probed, added, edited, and shown with their runs."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter
@@ -13,6 +13,11 @@ from app.core.errors import BadInput, RoofmarkError, ServerError
 from app.core.i18n import _
 from app.db import machines, servers
 from app.db.tables import Server
+from app.engines import well_known_ports
+from app.engines.base import ServerInfo
+from app.engines.http import normalise_base_url
+from app.hardware.host import this_host
+from app.measure.config_snapshot import server_info_json
 from app.results.run_filter import RunFilter
 from app.results.run_list import list_runs
 from app.web import flash, server_form
@@ -20,9 +25,6 @@ from app.web.deps import DatabaseDep, Form, OwnPagesOnly, ReadSession, RunnerDep
 from app.web.forms import Fields, WrongField
 from app.web.paths import path_for
 from app.web.templates import engine_title, engine_titles, is_partial, render
-
-if TYPE_CHECKING:
-    from app.engines.base import ServerInfo
 
 LATEST_RUNS = 10
 
@@ -51,8 +53,6 @@ def new_server(request: Request, database: DatabaseDep, runner: RunnerDep, url: 
 @router.get("/servers/discover", name="discover_servers", dependencies=[OwnPagesOnly])
 def discover_servers(request: Request, database: DatabaseDep, runner: RunnerDep) -> Response:
     """Servers on the well-known ports of this machine. Probing takes up to a second, so pages load this afterwards."""
-    from app.engines import well_known_ports
-
     discovered = runner.discover()
     with database.read() as session:
         servers_by_url = {server.base_url: server for server in servers.list_servers(session)}
@@ -189,7 +189,7 @@ def _probe(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fie
     key = form.get("api_key").strip() or None
     try:
         facts = runner.probe(form.get("base_url"), key)
-        base_url = facts.base_url or server_form.normalized_base_url(form.get("base_url"))
+        base_url = facts.base_url or normalise_base_url(form.get("base_url"))
     except (BadInput, ServerError) as error:
         return _form(request, database, form, error=error)
     name, suggestion = form.get("name").strip(), _suggested_name(facts.engine, base_url)
@@ -215,30 +215,28 @@ def _try_probe(
         return None, problem
 
 
-def _probed_base_url(facts: "ServerInfo | None") -> dict[str, str]:
+def _probed_base_url(facts: ServerInfo | None) -> dict[str, str]:
     """The base URL that the probe found, as a column: a person may have typed the address of the API instead."""
     return {} if facts is None or facts.base_url is None else {"base_url": facts.base_url}
 
 
-def _probe_again(runner: RunnerDep, form: Fields) -> "ServerInfo | None":
+def _probe_again(runner: RunnerDep, form: Fields) -> ServerInfo | None:
     """Probes again after a wrong field, so that the form keeps the server's facts; None before the first probe."""
     if not form.get("suggested_name"):
         return None
     try:
-        base_url = server_form.normalized_base_url(form.get("base_url"))
+        base_url = normalise_base_url(form.get("base_url"))
     except BadInput:  # no valid address, so there was no probe
         return None
     return _try_probe(runner, base_url, form.get("api_key").strip() or None, None)[0]
 
 
-def _remember(session: Session, server_id: int, facts: "ServerInfo | None") -> None:
+def _remember(session: Session, server_id: int, facts: ServerInfo | None) -> None:
     if facts is not None:
         servers.remember(session, server_id, facts=_facts_json(facts), capabilities=facts.capabilities)
 
 
-def _facts_json(facts: "ServerInfo") -> dict[str, Any]:
-    from app.measure.config_snapshot import server_info_json
-
+def _facts_json(facts: ServerInfo) -> dict[str, Any]:
     return server_info_json(facts)
 
 
@@ -259,11 +257,9 @@ def _form(
     form: Fields,
     *,
     server: Server | None = None,
-    facts: "ServerInfo | None" = None,
+    facts: ServerInfo | None = None,
     error: RoofmarkError | None = None,
 ) -> Response:
-    from app.hardware.host import this_host
-
     with database.read() as session:
         all_machines = machines.list_machines(session)
         is_here_known = machines.local_machine(session) is not None

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from app.core.i18n import _
 from app.share import links
@@ -10,8 +10,10 @@ from app.share.formats import ShareDocument, to_csv, to_document, to_markdown
 from app.share.links import StoredShare
 from app.share.page import Links, render_file, render_page
 from app.web.deps import ReadSession
+from app.web.document_response import DocumentResponse
 from app.web.errors import error_responses
 from app.web.paths import PUBLIC_PREFIX, absolute_url, path_for
+from app.web.sharing import card_response
 
 router = APIRouter(prefix=PUBLIC_PREFIX.rstrip("/"))
 
@@ -27,7 +29,7 @@ router = APIRouter(prefix=PUBLIC_PREFIX.rstrip("/"))
 def show_json(session: ReadSession, share: str) -> Response:
     """A shared result; needs no password."""
     stored = links.open_share(session, share)
-    return JSONResponse(to_document(stored.snapshot, stored.created_at))
+    return DocumentResponse(to_document(stored.snapshot, stored.created_at))
 
 
 @router.get("/{share}.csv", name="shared_csv", include_in_schema=False)
@@ -46,9 +48,7 @@ def show_markdown(request: Request, session: ReadSession, share: str) -> Respons
 
 @router.get("/{share}.png", name="shared_card", include_in_schema=False)
 def show_card(session: ReadSession, share: str) -> Response:
-    from app.share.card import draw_card  # loads the drawing library: not at start
-
-    return Response(draw_card(links.open_share(session, share).snapshot), media_type="image/png")
+    return card_response(links.open_share(session, share).snapshot)
 
 
 @router.get("/{share}.html", name="shared_file", include_in_schema=False)

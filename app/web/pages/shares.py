@@ -18,7 +18,7 @@ from app.share.page import render_body
 from app.web.deps import DatabaseDep, Form, ReadSession, WriteSession
 from app.web.forms import Fields
 from app.web.paths import absolute_url, path_for
-from app.web.sharing import OWN_FIELDS, share_preview
+from app.web.sharing import OWN_FIELDS, card_response, share_preview
 from app.web.templates import render
 
 router = APIRouter(include_in_schema=False)
@@ -47,10 +47,8 @@ def new_share(request: Request, database: DatabaseDep) -> Response:
 
 @router.get("/shares/new/card", name="card_preview")
 def show_card(request: Request, session: ReadSession) -> Response:
-    from app.share.card import draw_card  # loads the drawing library: not at start
-
     preview = share_preview(session, Fields(request.query_params.multi_items()))
-    return Response(draw_card(preview.snapshot), media_type="image/png")
+    return card_response(preview.snapshot)
 
 
 @router.post("/shares", name="add_share")

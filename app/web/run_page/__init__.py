@@ -41,9 +41,9 @@ class RunPage:
 
 
 def run_page(result: RunResult, point_key: str | None, query: QueryParams) -> RunPage:
-    """`point_key` chooses whose charts are shown: those of the main workload without it; `query` holds the limits of
-    the section of several streams. Raises BadInput for a workload that the run has not, and for limits that are none.
-    """
+    """Builds the page. `point_key` selects the workload whose charts are shown, the main one by default; `query` holds
+    the limits of the section of several streams. Raises BadInput for a workload that the run does not have, and for
+    invalid limits."""
     progress = None if result.run.status in ENDED_STATES else progress_of(result.session, result.run)
     points = point_results(result.metrics, result.samples)
     is_running = progress is not None
@@ -73,7 +73,7 @@ def _chosen(key: str | None, result: RunResult) -> Workload | None:
         return result.main_point
     point = next((point for point in result.points if point.key == key), None)
     if point is None:
-        raise BadInput(_("This run has no point {wanted!r}.", wanted=key))
+        raise BadInput(_("This run has no point {point!r}.", point=key))
     return point
 
 

@@ -1,4 +1,4 @@
-"""A run's numbers in words: what its page says about each figure, where it comes from and what to make of it."""
+"""A run's numbers in words: what its page says about each value, its source and its meaning."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ class Reading:
     """`± 1.9`, or for a very lopsided distribution the ends of the interval; empty for a single sample."""
     spread_meaning: str
     interval: str
-    """Its ends with what they are and of how many samples, or why there is none."""
+    """The ends of the interval with their meaning and the number of samples, or why there is no interval."""
     ends: str
     samples: int
     source: str
@@ -42,7 +42,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Headline:
-    """One number of a metric, and the other sources' figures beside it."""
+    """One number of a metric, and the values of the other sources."""
 
     shown: Reading
     others: tuple[Reading, ...]
@@ -53,14 +53,14 @@ class PointResult:
     point: Workload
     headline: tuple[Headline, ...]
     slope: Reading | None
-    """Prefill between this prompt length and the next shorter one."""
+    """The prefill speed between this prompt length and the next shorter one."""
     further: tuple[Headline, ...]
     warning: str | None
     left_out: tuple[str, ...]
 
 
 def point_results(results: Sequence[MetricResult], samples: Sequence[Sample]) -> list[PointResult]:
-    """One for each workload, in the order measured."""
+    """Returns the results of each workload, in the order measured."""
     by_point: dict[Workload, list[MetricResult]] = {}
     for result in results:
         by_point.setdefault(result.point, []).append(result)
@@ -71,10 +71,10 @@ def point_results(results: Sequence[MetricResult], samples: Sequence[Sample]) ->
 
 
 def _point_result(point: Workload, results: Sequence[MetricResult], samples: Sequence[Sample]) -> PointResult:
-    """`results` and `samples` of this workload."""
+    """Returns the results of one workload; `results` and `samples` are of this workload."""
     headline = [_headline(key, results) for key in HEADLINE_METRICS]
     cached = [result for result in results if result.metric == "ttft_reused_ms" and result.value is not None]
-    if cached:  # what such a suite is played for stands beside the fresh TTFT
+    if cached:  # the purpose of such a suite is shown beside the fresh TTFT
         readings = (replace(_reading(result), source=_("Prompt cached")) for result in cached)
         headline[0] = replace(headline[0], others=(*headline[0].others, *readings))
     measured = {result.metric for result in results}
@@ -122,11 +122,13 @@ def _null_reason(key: str | None) -> str:
 def _source(result: MetricResult) -> str:
     source = _(SOURCES[result.source])
     is_bound = result.metric == "prefill_tokens_per_s" and result.source == "client" and result.value is not None
-    return _("{said}, a lower bound: it contains HTTP, queue and chat template", said=source) if is_bound else source
+    return (
+        _("{source}, a lower bound: it contains HTTP, queue and chat template", source=source) if is_bound else source
+    )
 
 
 def _interval(result: MetricResult) -> str:
-    """With how many samples it is of."""
+    """Returns the interval in words, with the number of samples."""
     if result.value is None:
         return ""
     if result.low is not None and result.high is not None:
@@ -163,9 +165,9 @@ def _why(key: str) -> str:
         words = {"flag": flag_name(key), "sentence": without_stop(_(FLAGS[key].sentence))}
         if FLAGS[key].disqualifies:
             return _("({flag}: {sentence})", **words)
-        return _("of the timings it spoils ({flag}: {sentence})", **words)
+        return _("for the timings that it invalidates ({flag}: {sentence})", **words)
     if key in NULL_REASONS:
-        return _("of a number it does not give ({reason})", reason=without_stop(_null_reason(key)))
+        return _("for a missing value ({reason})", reason=without_stop(_null_reason(key)))
     return _("(the request failed)") if key == Status.FAILED else f"({key})"
 
 
@@ -177,7 +179,7 @@ class SampleLine:
     sample: Sample
     is_usable: bool
     headline: tuple[tuple[str, str], ...]
-    """Of each headline metric the value as text, and why there is none (else empty)."""
+    """For each headline metric its value as text, and why there is none (else empty)."""
 
 
 def sample_lines(samples: Sequence[Sample]) -> list[SampleLine]:

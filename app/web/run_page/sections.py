@@ -1,4 +1,4 @@
-"""What the partials of a run's page read: one dataclass for each of them, which names its template."""
+"""The view models of a run's page: one dataclass for each partial, which names its template."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,9 @@ from app.web.run_page.metric_values import PointResult, SampleLine, sample_lines
 
 class Section:
     template: ClassVar[str]
-    """It reads its section as `view`."""
+    """The template, which reads its section as `view`."""
     contents: ClassVar[tuple[str, str] | None] = None
-    """Its anchor and title in the list of sections; None where it is too short to be listed."""
+    """The anchor and the title in the list of sections; None for a section that is too short to be listed."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Head:
     can_be_pinned: bool
     is_baseline: bool
     previous_id: str | None
-    """The run that it is compared with by one click."""
+    """The run that one click compares it with."""
     again: Mapping[str, str] | None
-    """Fields of the form that measures the same again; None while it cannot."""
+    """The fields of the form that measures the same again; None while that is impossible."""
     most_runs: int = MAX_QUEUED_AT_ONCE
 
     @property
@@ -84,7 +84,7 @@ class Hidden(Section):
 
 @dataclass(frozen=True)
 class State(Section):
-    """How far the run is, or how it ended unless it ended well."""
+    """The progress of the run, or how it ended when it did not end well."""
 
     template = "_run_state.html"
 
@@ -167,10 +167,10 @@ class Further(Section):
     contents = ("further-title", N_("Further metrics"))
 
     points: Sequence[PointResult]
-    """Those that have any."""
+    """The workloads that have any."""
     main: PointResult
     is_only: bool
-    """Whether the run has one workload."""
+    """Whether the run has only one workload."""
     has_llama_bench: bool
     """Whether to say how llama-bench measures the same."""
 
@@ -198,7 +198,7 @@ class FlagLine(NamedTuple):
     sentence: str
     advice: str
     samples: int
-    """On how many it is."""
+    """The number of samples."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def flags(result: RunResult) -> Flags | None:
 
 @dataclass(frozen=True)
 class Checks(Section):
-    """What was looked at before and after measuring."""
+    """What was checked before and after measuring."""
 
     template = "_run_evidence.html"
 
@@ -229,7 +229,7 @@ class Checks(Section):
 
 @dataclass(frozen=True)
 class PinnedBaseline(Section):
-    """That the run is a baseline itself."""
+    """The note that the run is a baseline itself."""
 
     template = "_run_pinned.html"
 
@@ -247,7 +247,7 @@ class AgainstBaseline(Section):
 
 @dataclass(frozen=True)
 class Changes(Section):
-    """Since the server's previous configuration."""
+    """What changed since the server's previous configuration."""
 
     template = "_run_changes.html"
 
@@ -280,7 +280,7 @@ class Note(Section):
     run: Run
     is_running: bool
     reasons: Sequence[str]
-    """To hide it, as suggestions."""
+    """Suggested reasons to hide it."""
 
 
 def note(run: Run, *, is_running: bool) -> Note:
@@ -297,7 +297,7 @@ class LimitsOfResult(Section):
 
     limits: Limits
     point: Workload | None
-    """Of which workload they are, where the run has several."""
+    """The workload of the limits, when the run has several."""
 
 
 def limits(result: RunResult, point: Workload) -> LimitsOfResult | None:
@@ -317,11 +317,11 @@ class Ceiling(Section):
     model: Model
     ceiling: RunCeiling | Unknown
     is_outdated: bool
-    """Whether the machine is known otherwise today."""
+    """Whether the machine's devices are known differently today."""
     top: PointCeiling | None
-    """The ceiling at the workload that is shown; None where the whole ceiling is unknown."""
+    """The ceiling at the selected workload; None when all of the ceiling is unknown."""
     calculation: str
-    """The query of the calculator for the same; empty where it is unknown."""
+    """The query of the calculator for the same case; empty when it is unknown."""
     insight: DecodeAnalysis | None
     context_figure: charts.Figure | None
     roofline: charts.Figure | None
@@ -354,20 +354,20 @@ def ceiling(result: RunResult, point: Workload) -> Ceiling | None:
 
 @dataclass(frozen=True)
 class Tokens(Section):
-    """When tokens came at one workload, and what the machine did meanwhile."""
+    """When tokens arrived at one workload, and the sensor readings meanwhile."""
 
     template = "_run_tokens.html"
     contents = ("tokens-title", N_("Tokens"))
 
     public_id: str
     points: Sequence[Workload]
-    """To choose from."""
+    """The workloads to choose from."""
     shown: Workload | None
     timeline: charts.Figure
     gaps: charts.Figure | None
     sensors: charts.Figure | None
     no_sensors: str
-    """Why there is no figure of the sensors; empty where nobody knows."""
+    """Why there is no chart of the sensors; empty when nobody knows."""
 
 
 def tokens(result: RunResult, point: Workload | None) -> Tokens | None:
@@ -387,7 +387,7 @@ def tokens(result: RunResult, point: Workload | None) -> Tokens | None:
 
 
 def _with_sensors(sample: Sample, at_point: Sequence[Sample]) -> Sample:
-    """The sensors of a round are stored with its first stream."""
+    """Returns the samples with sensor readings, which are stored with the first stream of a round."""
     first_streams = (
         stream for stream in at_point if (stream.round, stream.stream) == (sample.round, 0) and not stream.is_warmup
     )

@@ -1,4 +1,4 @@
-"""Sections of a run page: server-side metrics beside what Roofmark measured, and the figure of several streams."""
+"""Sections of a run page: server-side metrics with the client's values, and the figure of several streams."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from app.web.run_page.sections import Section
 _TITLES = {
     "itl_ms": N_("ITL"),
     "queue_ms": N_("Queue"),
+    "overhead_ms": N_("Overhead: template and tokenizer"),
     "prefill_ms": N_("Prefill time"),
     "decode_ms": N_("Decode time"),
     "requests": N_("Requests"),
@@ -57,24 +58,24 @@ _STATISTICS = {
 
 @dataclass(frozen=True)
 class Line:
-    """One metric of the server's own."""
+    """One server-side metric."""
 
     name: str
     title: str
     unit: str
     statistic: str
-    """Of `server`, `client` and `difference`; the others are `quantiles`."""
+    """The statistic of `server`, `client` and `difference`; the others are in `quantiles`."""
     server: str
     unknown: str
-    """Why the server's value is none; empty where it is one."""
+    """Why the server has no value; empty when it has one."""
     client: str
-    """Empty where only the server can tell."""
+    """The client's value; empty when only the server has one."""
     difference: str
-    """Empty where there is nothing to compare."""
+    """The difference of the two; empty when there is nothing to compare."""
     is_warning: bool
     quantiles: tuple[str, ...]
     provenance: str
-    """Where the server's value comes from."""
+    """The source of the server's value."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,11 @@ class ServerMetrics(Section):
 
     lines: tuple[Line, ...]
     causes: tuple[tuple[str, str], ...]
-    """Likely causes of differences worth a warning, each with what differs."""
+    """The likely causes of differences worth a warning, each with what differs."""
 
 
 def server_metrics_section(result: RunResult) -> ServerMetrics | None:
-    """None where the server counted nothing."""
+    """Returns the section; None when the server reported no metric."""
     by_name: dict[str, list[ServerClientComparison]] = {}
     for comparison in result.server_comparisons:
         by_name.setdefault(comparison.server_metric.name, []).append(comparison)
@@ -103,7 +104,7 @@ def server_metrics_section(result: RunResult) -> ServerMetrics | None:
 
 
 def _line(name: str, comparisons: Sequence[ServerClientComparison]) -> Line:
-    """The first one is the statistic that is compared, the others are quantiles of the same."""
+    """Returns one line: the first metric is the statistic that is compared, the others are quantiles of the same."""
     first, *others = comparisons
     metric = first.server_metric
     return Line(
@@ -131,7 +132,7 @@ def _quantile(metric: ServerMetric) -> str:
 
 
 def _value(metric: ServerMetric) -> str:
-    """A range as `1,000-2,500`: where in it the value lies, a histogram does not tell."""
+    """Returns a value in words; a range as `1,000-2,500`, since a histogram does not say where in it the value is."""
     if not metric.is_range:
         return _number(metric, metric.value)
     low, high = (_number(metric, bound) for bound in (metric.low, metric.high))
@@ -155,12 +156,12 @@ class Serving(Section):
     public_id: str
     figure: charts.Figure
     ttft_ms: str
-    """The limits as they stand in the form."""
+    """The limits as shown in the form."""
     tpot_ms: str
 
 
 def serving_section(result: RunResult, query: QueryParams) -> Serving | None:
-    """None for a run without several streams. Raises BadInput for limits that are none."""
+    """Returns the section; None for a run without several streams. Raises BadInput for invalid limits."""
     slo = Slo(
         ttft_ms=_limit(query.get("slo_ttft_ms", ""), "TTFT", USUAL_SLO.ttft_ms),
         tpot_ms=_limit(query.get("slo_tpot_ms", ""), "TPOT", USUAL_SLO.tpot_ms),

@@ -1,7 +1,31 @@
-"""Ollama, as it was recorded."""
+"""Ollama, as it was recorded; `tests/engines/ollama_server.py` has its models, runners and clocks."""
 
+import json
+from typing import Any
+
+from tests.engines.prompt_cache import STEP_MS, CachedChat, Turn
 from tests.engines.servers import Server, at_root, models
 from tests.replay import Script, capture
+
+
+def _answer(turn: Turn) -> Script:
+    """Its counts hold cached tokens, its durations do not."""
+    decode_ms = turn.decode_ms("n-1")
+    durations = {"prompt_eval_duration": turn.prompt_ms, "eval_duration": decode_ms, "load_duration": 1.1}
+    last: dict[str, Any] = {
+        **{name: round(ms * 1e6) for name, ms in durations.items()},
+        "total_duration": round(sum(durations.values()) * 1e6),
+        "prompt_eval_count": turn.prompt_tokens,
+        "eval_count": turn.output_tokens,
+    }
+    lines = [_line(word) for word in turn.words] + [_line("", done=True, done_reason="length", **last)]
+    rows = [(turn.prompt_ms + STEP_MS * step, line) for step, line in enumerate(lines)]
+    return Script(rows, headers={"content-type": "application/x-ndjson"})
+
+
+def _line(text: str, **more: Any) -> bytes:
+    message = {"role": "assistant", "content": text}
+    return json.dumps({"model": "gemma3-270m", "message": message, "done": False, **more}).encode() + b"\n"
 
 
 def server() -> Server:
@@ -29,4 +53,5 @@ def server() -> Server:
             "load_ms": 5.568669,
         },
         error=(capture("ollama", "err-model"), "model 'nope' not found"),
+        live={"/api/chat": CachedChat(_answer)},
     )

@@ -23,7 +23,7 @@ def server() -> Server:
             "/v1/model": Script.json({**card, "parameters": parameters}),
             # it says that it is KoboldCpp, for clients of that
             "/api/extra/version": Script.json({"result": "KoboldCpp", "version": "1.61"}),
-            CHAT: answer(Turn(512), queue_s=0.25),
+            CHAT: answer(Turn(512), queue_s=0.1),
         },
         None,
         [("Qwen3-8B-exl3", "Qwen3-8B-exl3", None, 32768), ("other-exl3", "other-exl3", None, 32768)],
@@ -31,7 +31,7 @@ def server() -> Server:
         sent={"ignore_eos": True, "min_tokens": 8},
         prompt_tokens=512,
         cached_tokens=0,
-        figures={"prompt_tokens": 512, "prompt_ms": 1020.0, "output_tokens": 3, "decode_ms": None, "queue_ms": 250.0},
+        figures={"prompt_tokens": 512, "prompt_ms": 1020.0, "output_tokens": 3, "decode_ms": None, "queue_ms": 100.0},
         live={CHAT: CachedChat(answer)},
         error=(Script.json({"detail": "No models are currently loaded."}, 400), "No models are currently loaded"),
     )

@@ -1,8 +1,8 @@
-"""What limits a result: rules from what was measured, each naming its evidence and what to change first.
+"""What limits a result: rules over what was measured, each with its evidence and what to change first.
 
-A rule that has no evidence says nothing; where no rule speaks, it is said what is not known.
+A rule without evidence gives nothing; where no rule applies, the result says what is unknown.
 
-evidence  what a rule sees, and what it says
+evidence  what a rule reads and what it returns
 ttft      the rules of TTFT
 decode    the rules of decode
 machine   the rules about the machine: GPUs held back, a busy processor, swapping
@@ -31,9 +31,9 @@ class Limits:
     """What limits a result, and what no rule explains."""
 
     findings: tuple[Limit, ...]
-    """What to change first comes first."""
+    """The limits; what to change first comes first."""
     unknown: tuple[str, ...]
-    """What is known of TTFT or decode where no rule speaks, or what would have to be known."""
+    """Sentences about TTFT or decode where no rule applies: what is known, or what would have to be known."""
 
 
 def limits(evidence: Evidence) -> Limits:
@@ -55,7 +55,7 @@ def limits_of_run(
 ) -> Limits:
     """Returns what limits one point of a run.
 
-    `samples`: all of the run's; `evidence`: what the run stored of its machine; `engine`: the engine's key.
+    `samples` are all of the run's; `evidence` is what the run stored about its machine; `engine` is the engine's key.
     """
     samples = with_prefill_overlaps(samples)
     run_ceiling = ceiling if isinstance(ceiling, RunCeiling) else None

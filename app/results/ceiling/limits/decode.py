@@ -1,4 +1,4 @@
-"""What limits decode: memory bandwidth, and what keeps it from reaching that."""
+"""The rules of decode: memory bandwidth, and what keeps decode from reaching it."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -25,21 +25,21 @@ from app.results.ceiling.placement import Placement, decode_peers
 from app.results.ceiling.points import PointCeiling
 
 STALL_TIMES = 4.0
-"""A gap is a stall from so many times on what nine of ten gaps keep below: the bursts of a draft are a rhythm."""
+"""A gap is a stall when it is this many times as long as nine of ten gaps: the bursts of drafts are regular."""
 STALLS_SHARE = 0.1
-"""Of the decode time, in stalls."""
+"""The share of the decode time that stalls must take to count."""
 MIN_GAPS = 20
 UNSTEADY = 0.08
-"""Coefficient of variation of decode among samples of one point."""
+"""The coefficient of variation of decode among samples of one point from which on it counts as unsteady."""
 FEW_ACCEPTED = 0.4
 SHARED = 0.8
-"""A stream among several that keeps less than this of a lone stream's decode."""
+"""A stream counts as slowed down when it keeps less than this share of a lone stream's decode."""
 MOSTLY = 0.5
-"""Of the time in stalls, from which on what happened then is what they come from."""
+"""The share of the time in stalls from which on what happened meanwhile is named as the cause."""
 SPOILERS = frozenset(
     {"swapping", "held_back", "power_limit", "offload", "busy_cpu", "stalls", "others_prefill", "drafts"}
 )
-"""What explains a decode that stays far below its ceiling."""
+"""Limits that explain a decode far below its ceiling."""
 
 
 def rules(evidence: Evidence) -> Iterator[Limit]:
@@ -52,7 +52,7 @@ def rules(evidence: Evidence) -> Iterator[Limit]:
         *_stalls(evidence),
         *_rejected_drafts(evidence.ceiling),
     ]
-    if not is_usual:  # what reaches what such hardware usually does was not held back by much
+    if not is_usual:  # a result that is usual for its hardware was not held back by much
         findings += throttled_gpu(evidence, "Decode", sensors.decode_span_ms)
     yield from findings
     yield from _kv_cache(evidence)
@@ -62,16 +62,16 @@ def rules(evidence: Evidence) -> Iterator[Limit]:
 
 
 def unknown(evidence: Evidence) -> Iterator[str]:
-    """Says what is known of decode where no rule speaks."""
+    """Returns what is known of decode where no rule applies."""
     speeds, ceiling = decodes(evidence.usable), evidence.ceiling
     if not speeds:
         return
     if ceiling is None:
-        reason = evidence.no_ceiling or _("There is no ceiling to hold it against.")
+        reason = evidence.no_ceiling or _("There is no ceiling to compare it with.")
         yield _("Decode: nothing stands out in {speed} tok/s. {why}", speed=format_number(median(speeds)), why=reason)
     elif ceiling.above:
         yield _(
-            "Decode: it is faster than its ceiling, so the ceiling tells nothing: {why}.",
+            "Decode: it is faster than its ceiling, so the ceiling explains nothing: {why}.",
             why=joined(*ceiling.above, by="; "),
         )
     elif ceiling.cache:
@@ -95,7 +95,7 @@ def unknown(evidence: Evidence) -> Iterator[str]:
 
 
 def _usual(placement: Placement) -> tuple[float, str] | None:
-    """The share of the ceiling from which on a decode is usual for its kind, in words; None: nobody knows."""
+    """Returns the share of the ceiling that is usual for this kind of hardware, in words; None when it is unknown."""
     group = decode_peers(placement, built_in())
     return (least_usual(group), describe(group)) if group else None
 
@@ -142,7 +142,7 @@ def _bandwidth(evidence: Evidence, is_explained: bool) -> Iterator[Limit]:
         yield Limit(
             "others_prefill",
             "Decode",
-            _("The throughput of several streams holds the processing of their prompts."),
+            _("The throughput of several streams includes the processing of their prompts."),
             _(
                 "{evidence}; {percent} % of a round's time passed until each stream had a token",
                 evidence=evidence_text,
@@ -168,8 +168,8 @@ def _bandwidth(evidence: Evidence, is_explained: bool) -> Iterator[Limit]:
 
 
 def _prompts_share(evidence: Evidence) -> float:
-    """Share of a round's time with several streams until the last one had its first token; 0 of a lone stream, whose
-    decode speed holds nothing of that."""
+    """Returns the share of a round's time until its last stream had a first token. It is 0 for a lone stream, whose
+    decode speed includes none of that time."""
     if evidence.streams == 1:
         return 0.0
     parts = [part for streams in evidence.rounds if (part := until_decoding_ms(streams)) is not None]
@@ -204,9 +204,10 @@ def _kv_cache(evidence: Evidence) -> Iterator[Limit]:
 
 
 def _offload(evidence: Evidence) -> Iterator[Limit]:
-    """A part of the model is not on a GPU, by the stated layers, else by the server's own word."""
+    """Returns the limit of a model that is partly outside of the GPUs, by the stated layers, else by the server's
+    report."""
     point_ceiling, placement = evidence.ceiling, evidence.placement
-    remedy = _("Bring more of it onto GPUs: a smaller quantization, a smaller KV cache, or one more GPU.")
+    remedy = _("Put more of it on GPUs: use a smaller quantization, a smaller KV cache, or one more GPU.")
     if point_ceiling is not None and placement is not None and placement.is_partly_in_ram:
         in_memory = placement.ram_time_share(point_ceiling.step)
         if point_ceiling.mbu is not None and in_memory >= NOTABLE:
@@ -256,8 +257,8 @@ def _stalls(evidence: Evidence) -> Iterator[Limit]:
     if usual_ms <= 0 or lost_ms <= STALLS_SHARE * whole_ms:
         return
     evidence_text = _(
-        "{pauses} longer than {stall_times} ms cost {share} % of the decode time",
-        pauses=plural(len(stalls), "pause"),
+        "{gaps} longer than {stall_times} ms took {share} % of the decode time",
+        gaps=plural(len(stalls), "gap"),
         stall_times=format_number(STALL_TIMES * usual_ms),
         share=format_number(100 * lost_ms / whole_ms),
     )
@@ -269,7 +270,7 @@ def _stalls(evidence: Evidence) -> Iterator[Limit]:
         yield Limit(
             "others_prefill",
             "Decode",
-            _("Tokens wait while the prompts of this run's own other streams are processed."),
+            _("Tokens wait while the prompts of the run's other streams are processed."),
             evidence_text,
             prompts_remedy(engine_of(evidence.engine)),
         )
@@ -279,7 +280,7 @@ def _stalls(evidence: Evidence) -> Iterator[Limit]:
         "Decode",
         _("The stream stalls."),
         evidence_text,
-        _("Look for what else runs on the machine at these moments."),
+        _("Check what else runs on the machine at these times."),
     )
 
 
@@ -295,12 +296,12 @@ def _shared(evidence: Evidence) -> Iterator[Limit]:
         yield Limit(
             "shared",
             "Decode",
-            _("Streams share what there is."),
+            _("Streams share the hardware."),
             _(
-                "each of {concurrency} gets {together} tok/s, {kept} % of the {single} of a lone stream",
+                "each of {concurrency} gets {together} tok/s, {share} % of the {single} of a lone stream",
                 concurrency=evidence.streams,
                 together=format_number(median(together)),
-                kept=format_number(share * 100),
+                share=format_number(share * 100),
                 single=format_number(median(single)),
             ),
             _("Fewer streams at once, where one person's speed matters more than throughput."),
@@ -316,7 +317,7 @@ def _unsteady(evidence: Evidence) -> Iterator[Limit]:
         yield Limit(
             "unsteady",
             "Decode",
-            _("It is not the same from sample to sample."),
+            _("It varies from sample to sample."),
             _(
                 "{low} to {high} tok/s among {samples}, a variation of {variation} %",
                 low=format_number(min(speeds)),

@@ -1,4 +1,4 @@
-"""What a rule sees, and what it says."""
+"""The input and the output of the rules."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from app.results.ceiling.placement import Placement
 from app.results.ceiling.points import PointCeiling
 
 NOTABLE = 0.25
-"""Share of a whole from which on a part of it counts."""
+"""The share of a whole from which on a part of it counts."""
 
 
 ORDER = (
@@ -35,7 +35,8 @@ ORDER = (
     "other",
     "unsteady",
 )
-"""What to change first: what spoils a result, then what is cheap to change, then what only other hardware changes."""
+"""The order of limits: first what spoils a result, then what is cheap to change, then what only other hardware
+changes."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Limit:
     """One thing that limits a result, with its evidence and what to do about it."""
 
     key: str
-    """Its rule's name; see ORDER."""
+    """The name of its rule; see ORDER."""
     of: Literal["TTFT", "Decode"]
     sentence: str
     evidence: str
@@ -61,22 +62,23 @@ class Evidence:
     no_ceiling: str = ""
     """Why there is no ceiling, and what to do about it."""
     alone: Sequence[Sample] = ()
-    """For a point with several streams: samples of the same run and lengths with a single one."""
+    """For a point with several streams, the samples of the same run and lengths with a single stream."""
     cpu_load_share_before: float | None = None
-    """Load of all cores of the server's machine just before the run, as a share of 1."""
+    """The load of all cores of the server's machine just before the run, 0 to 1."""
     on_cards_share: float | None = None
-    """Share of 1 of the model that is on cards, as the server says (see `ServerMetric` of the name `gpu_share`)."""
+    """The share of the model that is on cards, 0 to 1, as the server reports it (see the `ServerMetric` named
+    `gpu_share`)."""
     engine: str = ""
-    """Its key; empty where it is not known."""
+    """The engine's key; empty when it is unknown."""
 
     @cached_property
     def measured_samples(self) -> list[Sample]:
-        """Samples without warm-ups, and without those that were to find their prompt in the cache."""
+        """The samples without warm-ups and without those that reuse the cache."""
         return [sample for sample in self.samples if not sample.is_warmup and not sample.reuses_cache]
 
     @cached_property
     def usable(self) -> list[Sample]:
-        """Measured samples that a metric may be taken from."""
+        """The measured samples that metrics may use."""
         return [sample for sample in self.measured_samples if is_usable(sample)]
 
     @cached_property
@@ -86,20 +88,20 @@ class Evidence:
 
     @cached_property
     def reused(self) -> list[Sample]:
-        """Samples that were to find their prompt in the cache."""
+        """The samples that reuse the cache."""
         return [sample for sample in self.samples if not sample.is_warmup and sample.reuses_cache]
 
     @cached_property
     def rounds(self) -> list[list[Sample]]:
-        """Measured samples by round; the first stream of each has what the sensors said."""
+        """The measured samples by round; the first stream of each round has the sensor readings."""
         return rounds_of(self.measured_samples)
 
     @property
     def streams(self) -> int:
-        """Concurrency of the point."""
+        """The concurrency of the point."""
         return self.samples[0].point.concurrency if self.samples else 1
 
 
 def decodes(samples: Sequence[Sample]) -> list[float]:
-    """Decode speeds in tok/s of the samples that have one."""
+    """Returns the decode speeds in tok/s of the samples that have one."""
     return [speed for sample in samples if (speed := headline_metrics(sample)["decode_tokens_per_s"])]

@@ -1,4 +1,4 @@
-"""Rules about the machine: GPUs that were held back, a processor that is busy, memory that was swapped."""
+"""Rules about the machine: GPUs that were throttled, a busy processor, swapped memory."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import fmean
@@ -12,22 +12,22 @@ from app.metrics.sensors import Span
 from app.results.ceiling.limits.evidence import Evidence, Limit, decodes
 
 WHOLE = 0.99
-"""Share of a model on cards from which on all of it is there."""
+"""The share of a model on cards from which on all of it counts as there."""
 BUSY_PERCENT = 100 * sensors.BUSY_CPU_SHARE
 
 SpanOf = Callable[[Sequence[Sample]], Span | None]
 
 
 def throttled_gpu(evidence: Evidence, of: Literal["TTFT", "Decode"], span_of: SpanOf) -> Iterator[Limit]:
-    """A GPU was held back by heat or a fault, which spoils a result, or by the power that it is meant to draw at most.
+    """Returns the limit of a GPU that was throttled: by heat or a fault, which spoils a result, or by its power limit.
 
-    `span_of`: the part of a round that counts, as of prefill or of decode.
+    `span_of` returns the part of a round that counts, such as prefill or decode.
     """
     counts = sensors.throttled(evidence.rounds, span_of)
     if not counts:
         return
     evidence_text = _(
-        "its driver said so: {throttles}{heat}",
+        "reported by its driver: {throttles}{heat}",
         throttles=_throttles(evidence, counts),
         heat=_heat(evidence, counts, span_of),
     )
@@ -43,7 +43,7 @@ def throttled_gpu(evidence: Evidence, of: Literal["TTFT", "Decode"], span_of: Sp
         yield Limit(
             "held_back",
             of,
-            _("A GPU was held back."),
+            _("A GPU was throttled."),
             evidence_text,
             _("Cool it better, and measure again when it is cool."),
         )
@@ -52,14 +52,14 @@ def throttled_gpu(evidence: Evidence, of: Literal["TTFT", "Decode"], span_of: Sp
 def _throttles(evidence: Evidence, counts: Mapping[str, int]) -> str:
     watched = plural(sum("throttles" in streams[0].sensors for streams in evidence.rounds), "sample")
     clauses = [
-        _("{throttle} in {count} of {watched}", throttle=sensors.throttle_words(throttle), count=count, watched=watched)
+        _("{throttle} in {count} of {rounds}", throttle=sensors.throttle_words(throttle), count=count, rounds=watched)
         for throttle, count in sorted(counts.items())
     ]
     return joined(*clauses, by="; ")
 
 
 def _heat(evidence: Evidence, counts: Mapping[str, int], span_of: SpanOf) -> str:
-    """The highest temperature of the cards that were held back."""
+    """Returns the highest temperature of the cards that were throttled."""
     cards = dict.fromkeys(throttle.partition(":")[0] for throttle in counts)
     temperatures = [
         temperature
@@ -70,7 +70,7 @@ def _heat(evidence: Evidence, counts: Mapping[str, int], span_of: SpanOf) -> str
 
 
 def swapping(evidence: Evidence) -> Iterator[Limit]:
-    """The machine swapped during the samples, which spoils a result."""
+    """Returns the limit of a machine that swapped during the samples, which spoils a result."""
     swapped_bytes = sensors.swapped(evidence.measured_samples)
     if swapped_bytes >= sensors.SWAPPED_BYTES:
         yield Limit(
@@ -87,9 +87,10 @@ def swapping(evidence: Evidence) -> Iterator[Limit]:
 
 
 def busy_cpu(evidence: Evidence, is_usual: bool) -> Iterator[Limit]:
-    """The processor was busy before the run, or is beside a model on cards; a model in memory keeps it busy itself.
+    """Returns the limit of a processor that was busy before the run, or is busy while the model is on cards; a model in
+    memory keeps it busy itself.
 
-    `is_usual`: decode reaches what its kind of hardware usually does, so nothing held it back by much.
+    `is_usual`: decode reaches what is usual for its kind of hardware, so nothing held it back by much.
     """
     before = 100 * (evidence.cpu_load_share_before or 0)
     if before >= BUSY_PERCENT and decodes(evidence.usable):

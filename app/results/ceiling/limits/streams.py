@@ -1,4 +1,4 @@
-"""What the streams of one round do to each other: whose prompt was processed while another one waited."""
+"""What the streams of one round do to each other: one waits while the prompt of another is processed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from app import engines
 from app.core.i18n import _
 from app.core.samples import Sample
 from app.core.units import format_number
@@ -19,21 +20,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Wait:
-    """What TTFT of one of several streams consists of, beside its own prompt, in ms."""
+    """The parts of a stream's TTFT besides its own prompt, in ms, when several run at once."""
 
     ttft_ms: float
     others_prefill_ms: float
-    """While at least one other stream's prompt was processed, its own at the same time or not yet."""
+    """The time while at least one other stream's prompt was processed, with its own at the same time or waiting."""
     slot_ms: float
-    """Before its own prompt was begun, while no other stream's was processed: those were decoded, or nothing was."""
+    """The time before its own prompt was begun while no other prompt was processed: the others were decoded, or nothing
+    was."""
 
 
 def waits(rounds: Sequence[Sequence[Sample]], alone_ms: float | None) -> list[Wait]:
-    """Splits the TTFT of each usable stream with a token of its own; `alone_ms` is that of a lone stream, where there
-    is one.
+    """Splits the TTFT of each usable stream that has a token; `alone_ms` is a lone stream's TTFT, if there is one.
 
-    By the server's own times of the prompts where it states all of a round, else by the work that a lone prompt is;
-    nothing where neither is known.
+    The server's own prompt times are used when it states all of a round, else the work of a lone prompt; empty when
+    neither is known.
     """
     return [wait for streams in rounds for wait in _waits(streams, alone_ms)]
 
@@ -66,7 +67,8 @@ def _by_windows(sample: Sample, other_samples: Sequence[Sample]) -> Wait:
 
 
 def _by_work(sample: Sample, other_samples: Sequence[Sample], alone_ms: float) -> Wait:
-    """Each other prompt is as much work as a lone one, done before that stream's own first token."""
+    """Splits TTFT by work: each other prompt takes as long as a lone one, and is done before that stream's own first
+    token."""
     ttft_ms = token_times.first_token_ms(sample.trace) or 0.0
     first = sample.sent_at_ms + ttft_ms
     done_ms = 0.0
@@ -93,15 +95,15 @@ def covered_ms(windows: Sequence[Window], span: Window) -> float:
 
 
 def other_prefill_windows(sample: Sample, rounds: Sequence[Sequence[Sample]]) -> list[Window]:
-    """Returns when the other streams of a sample's round had their prompts processed, or waited for that."""
+    """Returns the windows in which the other streams of a sample's round had their prompts processed, or waited for
+    that."""
     streams = next((streams for streams in rounds if any(stream is sample for stream in streams)), ())
     return [window for stream in streams if stream is not sample and (window := prefill_window(stream)) is not None]
 
 
 def until_decoding_ms(streams: Sequence[Sample]) -> tuple[float, float] | None:
-    """Returns the ms of a round until its last stream had a first token, and until its last token; None where one has
-    none.
-    """
+    """Returns the ms of a round until its last stream had a first token, and until its last token; None when a stream
+    has none."""
     firsts = [token_times.first_token_ms(sample.trace) for sample in streams]
     lasts = [token_times.last_token_ms(sample.trace) for sample in streams]
     if not streams or None in firsts or None in lasts:
@@ -118,8 +120,6 @@ def until_decoding_ms(streams: Sequence[Sample]) -> tuple[float, float] | None:
 
 def engine_of(key: str) -> Engine | None:
     """Returns the engine of this key; None for one that Roofmark does not know."""
-    from app import engines  # loads every engine: not at start
-
     return engines.get(key)
 
 
@@ -149,7 +149,7 @@ def prompts_remedy(engine: Engine | None) -> str:
 
 
 def median_wait(waits: Sequence[Wait]) -> Wait | None:
-    """Returns the medians of all waits, each of the same streams."""
+    """Returns the median of each part over all waits."""
     if not waits:
         return None
     return Wait(
@@ -160,7 +160,7 @@ def median_wait(waits: Sequence[Wait]) -> Wait | None:
 
 
 def prefill_words(wait: Wait, streams: str) -> str:
-    """Says how much of TTFT passed for the prompts of other streams."""
+    """Returns a sentence about how much of TTFT passed for the prompts of other streams."""
     return _(
         "{prefill_ms} of {ttft_ms} ms passed while other prompts were processed, with {streams} at once",
         prefill_ms=format_number(wait.others_prefill_ms),

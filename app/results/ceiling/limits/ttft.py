@@ -1,4 +1,4 @@
-"""What TTFT consists of, where the server states its own part of it."""
+"""What TTFT consists of, when the server states its part of it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,18 +24,16 @@ from app.results.ceiling.limits.streams import (
 from app.results.ceiling.placement import prefill_peers
 
 MOSTLY = 0.5
-"""Share of TTFT from which on a part of it is what limits."""
+"""The share of TTFT from which on a part of it is the limit."""
 NEGLIGIBLE_MS = 20.0
 """HTTP, template and the first decode step take some time everywhere."""
 MISSED = 0.5
-"""Share of a repeated prompt below which the cache did not help."""
+"""The share of a repeated prompt in the cache below which the cache did not help."""
 
 
 @dataclass(frozen=True)
 class TtftParts:
-    """What TTFT of one sample consists of, in ms; None where the server does not state it, or it is not of this prompt
-    alone.
-    """
+    """The parts of one sample's TTFT in ms; None when the server does not state it, or it includes other prompts."""
 
     ttft_ms: float
     prompt_ms: float | None
@@ -44,12 +42,12 @@ class TtftParts:
 
     @property
     def rest_ms(self) -> float | None:
-        """Milliseconds that passed neither in the queue nor for the prompt."""
+        """The time that passed neither in the queue nor for the prompt, in ms."""
         return None if self.prompt_ms is None else self.ttft_ms - self.prompt_ms - (self.queue_ms or 0)
 
 
 class PointTtftParts:
-    """The samples of a point; the medians of one sentence are always of the same ones."""
+    """The parts of TTFT of a point's samples. All medians of one sentence are of the same samples."""
 
     def __init__(self, parts: Sequence[TtftParts]) -> None:
         self.parts = parts
@@ -60,7 +58,8 @@ class PointTtftParts:
         return median(part.ttft_ms for part in self.parts)
 
     def medians(self, *names: str) -> tuple[float, ...] | None:
-        """Medians of TTFT and of these parts, in the samples that have them all; None where there is none."""
+        """Returns the medians of TTFT and of these parts over the samples that have all of them; None when no sample
+        has."""
         rows = self._rows(names)
         return tuple(median(values) for values in zip(*rows, strict=True)) if rows else None
 
@@ -69,7 +68,7 @@ class PointTtftParts:
         return len(self._rows(names)) == len(self.parts)
 
     def where(self, *names: str) -> str:
-        """Says which samples such medians are of, where they are not of all."""
+        """Returns which samples such medians are of, when they are not of all."""
         count = len(self._rows(names))
         if count == len(self.parts):
             return ""
@@ -95,7 +94,7 @@ def rules(evidence: Evidence) -> Iterator[Limit]:
 
 
 def unknown(evidence: Evidence) -> Iterator[str]:
-    """Says what is known of TTFT where no rule speaks."""
+    """Returns what is known of TTFT where no rule applies."""
     parts = _parts(evidence.usable)
     if parts is None:
         return
@@ -108,20 +107,21 @@ def unknown(evidence: Evidence) -> Iterator[str]:
         )
     elif any(sample.trace.server and sample.trace.server.prompt_ms for sample in evidence.usable):
         yield _(
-            "TTFT: several prompts were processed at the same time, so nobody can tell what the {ttft_ms} ms of one "
-            "consist of.",
+            "TTFT: several prompts were processed at the same time, so the parts of one prompt's {ttft_ms} ms are "
+            "unknown.",
             ttft_ms=format_number(parts.ttft_ms),
         )
     else:
         yield _(
-            "TTFT: the server does not state how long it worked on the prompt, so nobody can tell what the {ttft_ms} "
-            "ms consist of.",
+            "TTFT: the server does not state how long it worked on the prompt, so the parts of the {ttft_ms} ms are "
+            "unknown.",
             ttft_ms=format_number(parts.ttft_ms),
         )
 
 
 def _parts(usable: Sequence[Sample]) -> PointTtftParts | None:
-    """The parts of the samples that count for TTFT: none that loaded the model, or had its prompt in the cache."""
+    """Returns the parts of the samples that count for TTFT: without those that loaded the model or had their prompt in
+    the cache."""
     parts = [
         _part(sample, ttft_ms)
         for sample in usable
@@ -147,17 +147,18 @@ def _loading(evidence: Evidence) -> Iterator[Limit]:
             "TTFT",
             _("The model was being loaded."),
             _(
-                "{samples} of {taken} waited {loads} ms for it",
-                samples=plural(len(loads), "sample"),
-                taken=len(evidence.measured_samples),
-                loads=format_number(median(loads)),
+                "{loading} of {samples} waited {load_ms} ms for it",
+                loading=plural(len(loads), "sample"),
+                samples=len(evidence.measured_samples),
+                load_ms=format_number(median(loads)),
             ),
             _("Keep the model loaded between requests (Ollama: `keep_alive`), or add a warm-up."),
         )
 
 
 def _thinking(usable: Sequence[Sample]) -> Iterator[Limit]:
-    """Reasoning that the server counts and keeps to itself: TTFT is its time, and nothing but that can be told."""
+    """Returns the limit of reasoning that the server counts and does not send: TTFT includes its time, and no other
+    part is known."""
     hidden = [tokens for sample in usable if (tokens := _unseen_tokens(sample.trace))]
     if 2 * len(hidden) > len(usable):
         yield Limit(
@@ -174,14 +175,14 @@ def _thinking(usable: Sequence[Sample]) -> Iterator[Limit]:
 
 
 def _unseen_tokens(trace: Trace) -> int:
-    """Counts tokens before the first one that was seen."""
+    """Returns how many tokens came before the first one that was seen."""
     if token_times.is_mostly_unseen(trace):
         return (trace.output_tokens or 0) - len(trace.token_events)
     return token_times.unseen_reasoning(trace)
 
 
 def _queue(parts: PointTtftParts) -> Iterator[Limit]:
-    """A lone stream waited in the server's queue, where the server tells."""
+    """Returns the limit of a lone stream that waited in the server's queue, when the server states the wait."""
     medians = parts.medians("queue_ms")
     if medians is not None and medians[1] > NOTABLE * medians[0]:
         yield Limit(
@@ -202,8 +203,8 @@ def _queue_words(medians: Sequence[float]) -> str:
 
 
 def _several_streams(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
-    """Explains several streams by what the others did while one waited: their prompts were processed, or their answers
-    held the slots. A lone stream may have been slow for reasons of its own."""
+    """Returns what slowed several streams: while one waited, the prompts of others were processed or their answers held
+    the slots. A lone stream may have been slow for reasons of its own."""
     alone, queue_medians = _parts(evidence.usable_alone), parts.medians("queue_ms")
     wait = median_wait(waits(evidence.rounds, alone.ttft_ms if alone else None))
     is_slower = alone is None or parts.ttft_ms > (1 + NOTABLE) * alone.ttft_ms + NEGLIGIBLE_MS
@@ -217,7 +218,7 @@ def _several_streams(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limi
         yield Limit(
             "others_prefill",
             "TTFT",
-            _("The prompts of this run's own other streams take the time."),
+            _("The prompts of the run's other streams take the time."),
             prefill_words(wait, at_once),
             prompts_remedy(engine_of(evidence.engine)),
         )
@@ -257,13 +258,13 @@ def _rest(rest_ms: float, ttft_ms: float) -> str:
 
 
 def _outside(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
-    """Time of a lone stream beside its prompt; several streams wait for each other instead."""
+    """Returns the limit of a lone stream's time besides its prompt; several streams wait for each other instead."""
     medians = parts.medians("rest_ms") if evidence.streams == 1 else None
     if medians is not None and _is_notable(medians[1], medians[0]):
         yield Limit(
             "outside",
             "TTFT",
-            _("Something beside the prompt's processing takes the time."),
+            _("Something other than prompt processing takes the time."),
             joined(_rest(medians[1], medians[0]), parts.where("rest_ms"), by=""),
             _("Measure on the server's own machine and without a proxy, to see what remains."),
         )
@@ -287,10 +288,10 @@ def _prompt(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
             "{prompt_ms} of {ttft_ms} ms", prompt_ms=format_number(medians[1]), ttft_ms=format_number(medians[0])
         )
         where = parts.where("prompt_ms")
-    remedy = _("Send shorter prompts, or begin them alike so that the prompt cache helps.")
+    remedy = _("Send shorter prompts, or give them the same beginning so that the prompt cache helps.")
     share = usual = ""
     ceiling = evidence.ceiling
-    # the speed is of all samples, so it goes with the times of all alone
+    # the speed is over all samples, so only times over all of them belong to it
     if (
         ceiling is not None
         and ceiling.prefill is not None
@@ -307,8 +308,9 @@ def _prompt(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
         if group and is_slow_prefill(ceiling.prefill_share, group):
             usual = _("; {usual}", usual=describe(group))
             remedy = _(
-                "Such hardware usually does much better: try larger batches of the prompt (llama.cpp: `-ub`), flash "
-                "attention, or a newer build of the engine; and begin prompts alike so that the prompt cache helps."
+                "Such hardware is usually much faster: try larger batches of the prompt (llama.cpp: `-ub`), flash "
+                "attention, or a newer build of the engine; and give prompts the same beginning so that the prompt "
+                "cache helps."
             )
     yield Limit(
         "prompt",
@@ -320,7 +322,7 @@ def _prompt(evidence: Evidence, parts: PointTtftParts) -> Iterator[Limit]:
 
 
 def _cache(reused: Sequence[Sample]) -> Iterator[Limit]:
-    """The prompt cache missed by the server's own count; where it does not tell, nothing is known."""
+    """Returns the limit of a prompt cache that missed, by the server's count; without a count nothing is known."""
     token_pairs = [
         (cached, total)
         for sample in reused
