@@ -13,7 +13,7 @@ from app.web.templates import environment
 OF_EVERY_PAGE = {"url_for", "_trans"}
 SECTIONS = [
     kind
-    for module in (sections, server_metrics, server_metrics)
+    for module in (sections, server_metrics)
     for kind in vars(module).values()
     if inspect.isclass(kind)
     and issubclass(kind, Section)
