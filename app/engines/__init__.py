@@ -20,6 +20,7 @@ from app.engines.flags import COMMON, CommandLine, FlagTable, merge_tables, pars
 from app.engines.http import ServerClient
 from app.engines.identity import named_engines, read_identity
 from app.engines.openai import ENGINE as GENERIC
+from app.engines.openai import OpenAI
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +189,7 @@ def _probe(client: ServerClient, candidates: Sequence[Engine], is_stated: bool) 
             raise _is_another(client, candidates[0], named[0])
         # what the server says it is, no shape of an endpoint can contradict; only a person can
         by_shape = candidates if is_stated or not named else [engine for engine in candidates if engine is GENERIC]
-        if (info := _detect(client, by_name, candidates[-1])) is not None:
+        if (info := _detect(client, by_name, candidates[-1], is_named=True)) is not None:
             return info
         if by_name and (info := _describe_named(client, by_name[-1])) is not None:
             return info
@@ -210,13 +211,24 @@ def _is_another(client: ServerClient, expected: Engine, named: Engine) -> Server
     )
 
 
-def _detect(client: ServerClient, engines: Sequence[Engine], last_resort: Engine) -> ServerInfo | None:
-    """The description by the first of the engines that detects the server."""
+def _detect(
+    client: ServerClient, engines: Sequence[Engine], last_resort: Engine, *, is_named: bool = False
+) -> ServerInfo | None:
+    """The description by the first of the engines that detects the server.
+
+    `is_named`: the server says that it is one of them. Then it is, as its list of models describes it, even where one
+    of the engine's questions gets no answer in time: some answer between two steps only.
+    """
     for engine in engines:
         try:
             info = engine.detect(client)
         except ServerError as problem:
-            if problem.trouble is not ServerErrorKind.TIMEOUT or engine is last_resort:
+            if problem.trouble is not ServerErrorKind.TIMEOUT:
+                raise
+            if is_named and isinstance(engines[-1], OpenAI) and engines[-1].chat_path == GENERIC.chat_path:
+                info = GENERIC.detect(client)
+                return None if info is None else replace(info, engine=engines[-1].key)
+            if engine is last_resort:
                 raise
             info = last_resort.detect(client)
         if info is not None:
