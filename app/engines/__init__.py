@@ -179,7 +179,10 @@ def _probe_root(
 def _probe(client: ServerClient, candidates: Sequence[Engine], is_stated: bool) -> ServerInfo | None:
     with client.caching_gets():
         try:
-            named = named_engines(read_identity(client, all()), all())
+            identity = read_identity(client, all())
+            named = named_engines(identity, all())
+            if identity.is_refused and GENERIC in candidates:
+                candidates = [engine for engine in candidates if engine is GENERIC or _lists_elsewhere(engine)]
         except ServerError as problem:
             if problem.trouble is not ServerErrorKind.TIMEOUT:
                 raise
@@ -197,6 +200,11 @@ def _probe(client: ServerClient, candidates: Sequence[Engine], is_stated: bool) 
             return info
         info = _describe(client, candidates[0]) if is_stated else None
         return None if info is None else replace(info, capabilities={**info.capabilities, STATED_ENGINE: True})
+
+
+def _lists_elsewhere(engine: Engine) -> bool:
+    """Whether a server of the engine may be of use where `/v1/models` is refused."""
+    return engine.has_costly_paths or not isinstance(engine, OpenAI) or engine.chat_path != GENERIC.chat_path
 
 
 def _is_another(client: ServerClient, expected: Engine, named: Engine) -> ServerError:
