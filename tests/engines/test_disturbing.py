@@ -8,7 +8,7 @@ from app import engines
 from app.core.errors import ServerError
 from app.engines.base import Engine
 from tests.engines.conftest import Connect
-from tests.engines.servers import models
+from tests.engines.servers import Route, models
 from tests.engines.written import SERVERS
 from tests.replay import Request, Script
 
@@ -83,7 +83,7 @@ def test_a_server_that_wants_a_key_is_not_made_to_work(key: str, connect: Connec
 def test_litellm_is_never_asked_for_the_health_of_its_models(status: int, connect: Connect) -> None:
     """Nor where a proxy, or the server itself, refuses the path that names it."""
     counting = Counting("litellm")
-    routes = {"/": counting.answer, "/health/liveliness": Script.json({"error": "x"}, status)}
+    routes: dict[str, Route] = {"/": counting.answer, "/health/liveliness": Script.json({"error": "x"}, status)}
     _, client = connect(routes, pace=0.01)
     assert engines.probe(client).engine == "litellm"
     assert counting.work == []
