@@ -56,9 +56,7 @@ class KoboldCpp(OpenAI):
         if version.get("result") != "KoboldCpp" or "last_token_count" not in object_at(client, PERF):
             return None
         context = count(object_at(client, "/api/extra/true_max_context_length").get("value")) or None
-        # its `root` is its own name
-        listed = {name: {**entry, "root": None} for name, entry in list_models(client).items()}
-        return self._server_info(listed, string(version.get("version")), context)
+        return self._server_info(list_models(client), string(version.get("version")), context)
 
     def health(self, client: ServerClient) -> Health:
         answer = client.get(PERF)

@@ -110,8 +110,11 @@ def test_an_older_koboldcpp_times_its_parts_under_other_names(connect: Connect) 
 
 
 def test_koboldcpp_names_no_file(connect: Connect) -> None:
-    routes = koboldcpp.server().routes
-    _, client = connect({**routes, "/v1/models": models("koboldcpp/a", owned_by="koboldcpp", root="koboldcpp")})
+    listed = models("koboldcpp/a", owned_by="koboldcpp", root="koboldcpp")
+    routes = {**koboldcpp.server().routes, "/v1/models": listed}
+    _, client = connect(routes)
+    assert [model.file_path for model in probe(client).models] == [None]
+    _, client = connect({"/v1/models": routes["/v1/models"]})
     assert [model.file_path for model in probe(client).models] == [None]
 
 
