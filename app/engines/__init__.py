@@ -20,6 +20,7 @@ from app.engines.flags import COMMON, CommandLine, FlagTable, merge_tables, pars
 from app.engines.http import ServerClient
 from app.engines.identity import named_engines, read_identity
 from app.engines.openai import ENGINE as GENERIC
+from app.engines.openai import OpenAI
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +179,10 @@ def _probe_root(
 def _probe(client: ServerClient, candidates: Sequence[Engine], is_stated: bool) -> ServerInfo | None:
     with client.caching_gets():
         try:
-            named = named_engines(read_identity(client, all()), all())
+            identity = read_identity(client, all())
+            named = named_engines(identity, all())
+            if identity.is_refused and GENERIC in candidates:
+                candidates = [engine for engine in candidates if engine is GENERIC or _lists_elsewhere(engine)]
         except ServerError as problem:
             if problem.trouble is not ServerErrorKind.TIMEOUT:
                 raise
@@ -188,7 +192,7 @@ def _probe(client: ServerClient, candidates: Sequence[Engine], is_stated: bool) 
             raise _is_another(client, candidates[0], named[0])
         # what the server says it is, no shape of an endpoint can contradict; only a person can
         by_shape = candidates if is_stated or not named else [engine for engine in candidates if engine is GENERIC]
-        if (info := _detect(client, by_name, candidates[-1])) is not None:
+        if (info := _detect(client, by_name, candidates[-1], is_named=True)) is not None:
             return info
         if by_name and (info := _describe_named(client, by_name[-1])) is not None:
             return info
@@ -196,6 +200,11 @@ def _probe(client: ServerClient, candidates: Sequence[Engine], is_stated: bool) 
             return info
         info = _describe(client, candidates[0]) if is_stated else None
         return None if info is None else replace(info, capabilities={**info.capabilities, STATED_ENGINE: True})
+
+
+def _lists_elsewhere(engine: Engine) -> bool:
+    """Whether a server of the engine may be of use where `/v1/models` is refused."""
+    return engine.has_costly_paths or not isinstance(engine, OpenAI) or engine.chat_path != GENERIC.chat_path
 
 
 def _is_another(client: ServerClient, expected: Engine, named: Engine) -> ServerError:
@@ -210,13 +219,24 @@ def _is_another(client: ServerClient, expected: Engine, named: Engine) -> Server
     )
 
 
-def _detect(client: ServerClient, engines: Sequence[Engine], last_resort: Engine) -> ServerInfo | None:
-    """The description by the first of the engines that detects the server."""
+def _detect(
+    client: ServerClient, engines: Sequence[Engine], last_resort: Engine, *, is_named: bool = False
+) -> ServerInfo | None:
+    """The description by the first of the engines that detects the server.
+
+    `is_named`: the server says that it is one of them. Then it is, as its list of models describes it, even where one
+    of the engine's questions gets no answer in time: some answer between two steps only.
+    """
     for engine in engines:
         try:
             info = engine.detect(client)
         except ServerError as problem:
-            if problem.trouble is not ServerErrorKind.TIMEOUT or engine is last_resort:
+            if problem.trouble is not ServerErrorKind.TIMEOUT:
+                raise
+            if is_named and isinstance(engines[-1], OpenAI) and engines[-1].chat_path == GENERIC.chat_path:
+                info = GENERIC.detect(client)
+                return None if info is None else replace(info, engine=engines[-1].key)
+            if engine is last_resort:
                 raise
             info = last_resort.detect(client)
         if info is not None:

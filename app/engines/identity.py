@@ -2,7 +2,8 @@
 
 An engine says by facts of its class (`owned_by`, `server_header`, `response_headers`, `health_service`) how its servers
 introduce themselves. The list of models and its headers are asked for first; `/health` only where they name no engine
-that Roofmark has, and where the server is none of those that generate a token for it (`has_costly_paths`).
+that Roofmark has, and where the server is none of those that generate a token for it (`has_costly_paths`). A server
+that refuses the list without a key may be one of them, so that it is asked nothing more.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from app.engines.protocol.answers import object_in, string
 from app.engines.protocol.models import listed_models
 
 _MODELS, _HEALTH = "/v1/models", "/health"
+_REFUSED = (401, 403)
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,16 @@ class Identity:
     header_names: frozenset[str] = frozenset()
     health: Mapping[str, str] = field(default_factory=dict)
     """The texts in the answer to `/health`; empty where that was not asked."""
+    is_refused: bool = False
+    """The list of models wants another key than the client has, or one at all."""
 
 
 def read_identity(client: ServerClient, engines: Sequence[Engine]) -> Identity:
     """What the server says of itself. Raises ServerError when nothing answers, or not in time."""
     models = _asked(client, _MODELS)
     identity = _identity(models, None)
-    if named_engines(identity, engines):
+    # with a key, SGLang's /health is open to everybody, and generates
+    if identity.is_refused or named_engines(identity, engines):
         return identity
     if any(engine.has_costly_paths and engine.detect(client) is not None for engine in engines):
         return identity
@@ -85,6 +90,7 @@ def _identity(models: Answer | None, health: Answer | None) -> Identity:
         server=headers.get("server", "").partition("/")[0].partition(" ")[0].lower(),
         header_names=_lower(headers),
         health={key: text.lower() for key, text in texts.items() if text is not None},
+        is_refused=models is not None and models.status in _REFUSED,
     )
 
 

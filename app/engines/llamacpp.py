@@ -218,9 +218,9 @@ def _model(identifier: str, entry: Mapping[str, Any], props: Mapping[str, Any], 
         id=identifier,
         name=shown_name(identifier),
         quantization=quantization_of_file_type(ftype) or quantization_in(file_stem(path or identifier)),
-        context_tokens=context or count(meta.get("n_ctx")),
-        size_bytes=count(meta.get("size")),
-        parameters=count(meta.get("n_params")),
+        context_tokens=context or count(meta.get("n_ctx")) or None,
+        size_bytes=count(meta.get("size")) or None,
+        parameters=count(meta.get("n_params")) or None,
         file_path=path,
     )
 

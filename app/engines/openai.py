@@ -138,8 +138,8 @@ def model_info(identifier: str, entry: Mapping[str, Any]) -> ModelInfo:
         shown_name(identifier),
         quantization_in(file_stem(identifier)),
         context_tokens=context,
-        # a path only where the server shows the model under another name
-        file_path=None if root == identifier else root,
+        # a path only where the server shows the model under another name; KoboldCpp has its own name there
+        file_path=None if root in (identifier, entry.get("owned_by")) else root,
     )
 
 

@@ -36,6 +36,7 @@ from app.engines.protocol.answers import (
     busy_health,
     count,
     health_of,
+    is_plain,
     mapping,
     milliseconds,
     number,
@@ -157,7 +158,7 @@ class Strata(OpenAI):
         }
         hardware = {f"hardware {key}": value for key, value in _numbers(mapping(document.get("hardware"))).items()}
         return Counters(
-            prompt_tokens=None if prompt is None else prompt - (reused or 0),
+            prompt_tokens=None if prompt is None or prompt < (reused or 0) else prompt - (reused or 0),
             cached_prompt_tokens=reused,
             output_tokens=totals.get("output_tokens"),
             requests=totals["requests"],
@@ -209,7 +210,7 @@ class Strata(OpenAI):
         recorded = self._recorded_figures(record, trace.output_tokens)
         figures = trace.server or recorded
         lacks_drafts = figures.draft_tokens is None
-        raw = {**{name: value for name, value in record.items() if value is not None}, **figures.raw}
+        raw = {**{name: value for name, value in record.items() if is_plain(value)}, **figures.raw}
         if names := differing(figures, recorded):
             raw[DIFFERING] = names
         return replace(

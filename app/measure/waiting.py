@@ -14,10 +14,19 @@ from types import FrameType
 from app.core.errors import Cancelled, ServerError, ServerErrorKind
 from app.core.i18n import _, joined
 from app.core.units import format_duration
-from app.engines.base import Engine
+from app.engines.base import Engine, Health
 from app.engines.http import ServerClient
+from app.engines.openai import MODELS
+from app.engines.protocol.answers import object_in
+from app.engines.protocol.models import listed_models
 
 POLL_S = 0.5
+_HINDERED = (
+    ServerErrorKind.NEEDS_KEY,
+    ServerErrorKind.SERVER_ERROR,
+    ServerErrorKind.TIMEOUT,
+    ServerErrorKind.NOT_LLM,
+)
 
 
 class Stop:
@@ -100,7 +109,7 @@ def wait_until_idle(
     """
     started_s = time.monotonic()
     while True:
-        health = engine.health(client)
+        health = _health(engine, client)
         waited_s = time.monotonic() - started_s
         if not health.ready and waited_s > limits.loading_timeout_s:
             raise ServerError(
@@ -115,6 +124,25 @@ def wait_until_idle(
             return bool(health.busy)
         yield waiting_phase(health.detail, waited_s)
         stop.sleep(POLL_S)
+
+
+def _health(engine: Engine, client: ServerClient) -> Health:
+    """The server's health; unknown where a proxy refuses or swallows the engine's own question, but lets OpenAI's API
+    through. Raises ServerError when that does not answer either."""
+    try:
+        return engine.health(client)
+    except ServerError as problem:
+        if problem.trouble not in _HINDERED or not _lists_models(client):
+            raise
+        return Health(ready=True, detail=_("The server does not report its health."))
+
+
+def _lists_models(client: ServerClient) -> bool:
+    try:
+        answer = client.get(MODELS)
+    except ServerError:  # the engine's own problem says more
+        return False
+    return answer.status < 300 and bool(listed_models(object_in(answer)))
 
 
 def waiting_phase(reason: str, seconds: float) -> Phase:

@@ -98,6 +98,9 @@ def role(**names: str) -> bytes:
 
 
 OWN = {"id": "c1", "model": "m"}
+END = chunk("", "stop", **OWN)
+A, B = chunk("a", **OWN), chunk("b", **OWN)
+AD = chunk(".", id="g", model="gateway")
 
 
 @given(st.lists(st.text(min_size=1, max_size=4), min_size=1, max_size=12))
@@ -118,6 +121,13 @@ def test_a_stream_without_names_is_read_as_it_is(texts: list[str]) -> None:
         ([role(**OWN), words("."), words("."), chunk("a", **OWN), chunk("b", "stop", **OWN)], "r##aa"),
         # names of the gateway's own
         ([chunk(".", id="g", model="gateway"), chunk("a", **OWN), chunk("b", **OWN), chunk("", "stop", **OWN)], "#aaf"),
+        # a gateway that calls itself by the model that was asked for, or speaks behind the answer
+        ([chunk(".", id="g", model="m"), role(**OWN), A, END], "#raf"),
+        ([role(**OWN), A, B, AD, END], "raa#f"),
+        ([A, chunk("b", "stop", **OWN), AD, AD], "aa##"),
+        ([A, END, chunk(".", "stop", id="g", model="g")], "af#"),
+        # each chunk has an id of its own
+        ([role(id="1", model="m"), *(chunk("a", id=str(n), model="m") for n in (2, 3)), END], "raaf"),
         # one of the two names is enough, and each chunk may have an id of its own
         ([chunk("a", model="m"), chunk("b", id="c2", model="m"), chunk("", "stop", **OWN)], "aaf"),
         ([chunk("a", id="1"), chunk("b", id="2"), chunk("c", id="3"), chunk("", "stop", id="4")], "aaaf"),
@@ -130,6 +140,11 @@ def test_a_stream_without_names_is_read_as_it_is(texts: list[str]) -> None:
 def test_whose_text_it_is(pieces: list[bytes], expected: str) -> None:
     letters = {Kind.ANSWER: "a", Kind.REASONING: "a", Kind.COMMENT: "#", Kind.ROLE: "r", Kind.FINISH: "f"}
     assert "".join(letters[event.kind] for event in _read(*pieces).events) == expected
+
+
+def test_words_behind_an_answer_name_no_model() -> None:
+    trace = _read(chunk("a", **OWN), chunk("", "stop", **OWN), chunk("bye", id="g", model="gateway"))
+    assert (trace.model, trace.output_tokens) == ("m", 1)
 
 
 def test_words_without_an_answer_behind_them() -> None:

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from app import engines
+from app.core.errors import ServerError
 from app.engines.base import Engine
 from tests.engines.conftest import Connect
+from tests.engines.servers import Route, models
 from tests.engines.written import SERVERS
 from tests.replay import Request, Script
 
@@ -60,3 +62,30 @@ def test_a_probe_finds_the_engine_without_making_it_work(key: str, connect: Conn
     _, client = connect({"/": counting.answer}, pace=0.01)
     assert engines.probe(client).engine == key
     assert counting.work == []
+
+
+@pytest.mark.parametrize("key", ["litellm", "sglang", "trtllm"])
+def test_a_server_that_wants_a_key_is_not_made_to_work(key: str, connect: Connect) -> None:
+    """What checks its health is open to everybody."""
+    counting = Counting(key)
+
+    def answer(request: Request) -> Script:
+        script = counting.answer(request)
+        return script if "health" in request.path else Script.json({"error": "Unauthorized"}, 401)
+
+    _, client = connect({"/": answer}, pace=0.01)
+    with pytest.raises(ServerError, match="wants an API key"):
+        engines.probe(client)
+    assert counting.work == []
+
+
+@pytest.mark.parametrize("status", [401, 403, 500, 503])
+def test_litellm_is_never_asked_for_the_health_of_its_models(status: int, connect: Connect) -> None:
+    """Nor where a proxy, or the server itself, refuses the path that names it."""
+    counting = Counting("litellm")
+    routes: dict[str, Route] = {"/": counting.answer, "/health/liveliness": Script.json({"error": "x"}, status)}
+    _, client = connect(routes, pace=0.01)
+    assert engines.probe(client).engine == "litellm"
+    assert counting.work == []
+    _, client = connect({**routes, "/v1/models": models("gpt-4o", created=1715367049, owned_by="openai")}, pace=0.01)
+    assert engines.probe(client).engine == "openai"

@@ -267,6 +267,17 @@ def test_the_flags_of_a_container_are_not_the_engines() -> None:
     assert arguments_of(find("llama.cpp"), split_command("./start.sh -c 4096")) is None
 
 
+def test_the_program_of_a_fork_may_have_the_name_of_what_it_was_made_from() -> None:
+    words = split_command("/opt/ik_llama.cpp/build/bin/llama-server -m /m/a-IQ4_XS.gguf -ngl 99")
+    line = arguments_of(find("ik_llama.cpp"), words)
+    assert line is not None
+    assert (line.settings, line.file_path) == ({"gpu_layers": 99}, "/m/a-IQ4_XS.gguf")
+    aphrodite = arguments_of(find("aphrodite"), split_command("vllm serve a --tensor-parallel-size 2"))
+    assert aphrodite is not None
+    assert aphrodite.settings
+    assert arguments_of(find("vllm"), split_command("aphrodite run a --tensor-parallel-size 2")) is None
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -12,7 +12,7 @@ from app.engines.base import CompletionRequest, Counters
 from app.engines.http import ServerClient
 from tests.engines.conftest import Connect
 from tests.engines.recorded import recorded, tokens
-from tests.engines.servers import CHAT, ROLE, WORDS, Finishing, Route, chunk, no_choices, stream, usage
+from tests.engines.servers import CHAT, ROLE, WORDS, Finishing, Route, chunk, models, no_choices, stream, usage
 from tests.engines.written import koboldcpp, lmstudio, mlxlm, ollama, sglang, tabbyapi, vllm
 from tests.engines.written import transformers as transformers_server
 from tests.replay import Script
@@ -107,6 +107,15 @@ def test_an_older_koboldcpp_times_its_parts_under_other_names(connect: Connect) 
     assert (trace.status, trace.output_tokens) == (Status.OK, 3)
     assert trace.server is not None
     assert (trace.server.prompt_ms, trace.server.decode_ms) == (None, None)
+
+
+def test_koboldcpp_names_no_file(connect: Connect) -> None:
+    listed = models("koboldcpp/a", owned_by="koboldcpp", root="koboldcpp")
+    routes = {**koboldcpp.server().routes, "/v1/models": listed}
+    _, client = connect(routes)
+    assert [model.file_path for model in probe(client).models] == [None]
+    _, client = connect({"/v1/models": routes["/v1/models"]})
+    assert [model.file_path for model in probe(client).models] == [None]
 
 
 def test_who_imitates_koboldcpp_is_not_it(connect: Connect) -> None:

@@ -66,6 +66,25 @@ def test_an_engine_that_its_list_names_needs_nothing_else(key: str, connect: Con
     assert engines.probe(client).engine in expected
 
 
+@pytest.mark.parametrize("key", NAMED_BY_LIST)
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_an_engine_that_its_list_names_may_leave_a_question_unanswered(
+    key: str, is_stored: bool, connect: Connect
+) -> None:
+    """As one does that answers between two steps only."""
+    server, owner = SERVERS[key](), engines.find(key).owned_by[0]
+    routes: dict[str, Route] = {path: Script(end="mute") for path in server.routes if path != server.path}
+    _, client = connect(
+        {**routes, "/v1/models": models("m", owned_by=owner), "/": Script(end="mute")}, probe_timeout_s=0.2
+    )
+    if server.path != CHAT:
+        assert engines.probe(client).engine == "openai"
+        return
+    info = engines.probe(client, key if is_stored and not server.twins else None, is_believed=False)
+    assert info.engine in (key, *server.twins)
+    assert [model.id for model in info.models] == ["m"]
+
+
 @pytest.mark.parametrize("key", SERVERS)
 @pytest.mark.parametrize("owner", ["llama-swap", "vllm", "sglang"])
 def test_what_the_list_says_no_shape_contradicts(key: str, owner: str, connect: Connect) -> None:

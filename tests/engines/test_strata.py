@@ -112,6 +112,22 @@ def test_each_source_gives_the_engines_own_speed(
         assert trace.server.raw["file_mb"] == 12.5
 
 
+def test_what_is_no_plain_value_is_not_kept(connect: Connect) -> None:
+    odd = {**OURS, "finish": float("nan"), "projection": {"a": 1}, "file_mb": float("inf")}
+    _, client = connect(routes([], [odd]), pace=0.01)
+    server = play(client).server
+    assert server is not None
+    assert not {"finish", "projection", "file_mb"} & server.raw.keys()
+
+
+def test_totals_that_cannot_be_are_unknown(connect: Connect) -> None:
+    totals = {"requests": 1, "prompt_tokens": 5, "reused": 9}
+    _, client = connect({"/metrics": Script.json({"totals": totals})})
+    counters = find("strata").counters(client)
+    assert counters is not None
+    assert counters.prompt_tokens is None
+
+
 def test_a_record_of_an_older_engine(connect: Connect) -> None:
     """It says neither what it made nor how much it read, and has only a rate."""
     old = {**OURS, "reused": 1700, **dict.fromkeys(["engine_generated", "prompt_read", "decode_ms", "hit_rate"])}

@@ -194,6 +194,8 @@ def test_counters_hold_fresh_and_cached_tokens_apart(connect: Connect) -> None:
             "1 other request.",
         ),
         ('vllm:num_requests_running{engine="0"} 0\n', False, "ready"),
+        ('vllm:num_requests_running{engine="0"} 1e308\nvllm:num_requests_running{engine="1"} 1e308\n', None, "ready"),
+        ('vllm:num_requests_running{engine="0"} -5\nvllm:num_requests_waiting{engine="0"} NaN\n', None, "ready"),
         ("", None, "ready"),
     ],
 )

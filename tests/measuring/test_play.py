@@ -8,6 +8,7 @@ import pytest
 
 from app.core.errors import BadInput, Cancelled, ServerError, ServerErrorKind
 from app.core.samples import CacheDefeat
+from app.engines.koboldcpp import PERF
 from app.measure.job import TimedSample, prepare
 from app.measure.play import failure_reason, run_suite
 from app.measure.waiting import Phase, Stop, WaitLimits, wait_until_ready
@@ -72,6 +73,17 @@ def test_a_server_that_never_gets_ready_is_given_up() -> None:
         with pytest.raises(ServerError) as problem:
             list(wait_until_ready(made.engine, made.client, made.limits, Stop()))
         assert problem.value.trouble is ServerErrorKind.LOADING
+
+
+@pytest.mark.parametrize("status", [401, 403, 500])
+@pytest.mark.parametrize(("engine", "path"), [("ik_llama.cpp", "/props"), ("vllm", "/health"), ("koboldcpp", PERF)])
+def test_a_proxy_that_refuses_the_path_of_a_servers_health(engine: str, path: str, status: int) -> None:
+    """The list of models says that the server is there; where that is refused too, the refusal counts."""
+    refused = Script.json({"error": "no"}, status)
+    with job({path: refused, "/v1/models": MODELS}, engine) as (made, _):
+        assert list(wait_until_ready(made.engine, made.client, made.limits, Stop())) == []
+    with job({path: refused, "/v1/models": refused}, engine) as (made, _), pytest.raises(ServerError):
+        list(wait_until_ready(made.engine, made.client, made.limits, Stop()))
 
 
 def test_a_server_that_says_it_is_loading_only_when_asked_is_waited_for() -> None:

@@ -109,7 +109,7 @@ def health_of(answer: Answer, cannot_tell: Collection[int] = NO_ENDPOINT) -> Hea
 
 def busy_health(requests: Iterable[float | None]) -> Health:
     """The health of a ready server by its numbers of running and waiting requests; None where it reports no number."""
-    reported = [number for number in requests if number is not None]
+    reported = [value for value in map(number, requests) if value is not None]
     running = round(sum(reported))
     if running:
         return Health(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.engines.protocol.answers import mapping
-from app.engines.protocol.openai_chunk import finish_reason, first_choice
+from app.engines.protocol.openai_chunk import finish_reason, first_choice, timings_of, usage_of
 
 
 class Origin(NamedTuple):
@@ -21,6 +21,10 @@ class Origin(NamedTuple):
     has_token: bool
     opens: bool
     """The chunk may be the first one of an answer: it has token text, or a role without an end."""
+    ends: bool = False
+    """It says how the answer ended."""
+    counts: bool = False
+    """It has the answer's usage or times."""
 
     @property
     def is_named(self) -> bool:
@@ -35,6 +39,8 @@ def origin_of(chunk: Mapping[str, Any], *, has_token: bool) -> Origin:
         model.strip() if isinstance(model, str) else "",
         has_token,
         has_token or (has_role and finish_reason(chunk) is None),
+        finish_reason(chunk) is not None,
+        bool(usage_of(chunk) or timings_of(chunk)),
     )
 
 
@@ -53,21 +59,42 @@ def chatter_in(origins: Sequence[Origin], *, is_named: bool = False) -> frozense
     named_texts = [origin for origin in openers if origin.has_token]
     if not openers:
         return frozenset(place for place, origin in enumerate(origins) if is_named and origin.has_token)
-    own = (named_texts or openers)[-1]
+    own = _own(named_texts or openers, origins)
     ids, models = Counter(origin.id for origin in origins), Counter(origin.model for origin in origins)
+    opening = next((place for place, origin in enumerate(origins) if _is_role_of(origin, own)), 0)
 
-    def is_strange(origin: Origin) -> bool:
+    def is_strange(place: int, origin: Origin) -> bool:
         if not origin.is_named:
             return True
-        if (origin.id and origin.id == own.id) or (origin.model and origin.model == own.model):
+        if origin.id and origin.id == own.id:
+            return False
+        # a gateway may call itself by the model that was asked for, but the answer opens later, by its own id
+        if place < opening and origin.id:
+            return True
+        if origin.model and origin.model == own.model:
             return False
         # an id that each chunk has anew says nothing
         return bool(
             (origin.id and own.id and ids[own.id] > 1) or (origin.model and own.model and models[own.model] > 1)
         )
 
-    strange = [place for place, origin in enumerate(origins) if origin.has_token and is_strange(origin)]
+    strange = [place for place, origin in enumerate(origins) if origin.has_token and is_strange(place, origin)]
     if is_named or len(named_texts) > 1:
         return frozenset(strange)
-    start = next(place for place, origin in enumerate(origins) if origin.opens and not is_strange(origin))
+    start = next(place for place, origin in enumerate(origins) if origin.opens and not is_strange(place, origin))
     return frozenset(place for place in strange if place < start)
+
+
+def _own(candidates: Sequence[Origin], origins: Sequence[Origin]) -> Origin:
+    """The last of the candidates that bears what the answer's counts, or else its end, bears; else the last one."""
+    named = [origin for origin in origins if origin.is_named]
+    end = next((origin for origin in named if origin.counts), None)
+    end = end or next((origin for origin in named if origin.ends), candidates[-1])
+    same_id = [origin for origin in candidates if origin.id and origin.id == end.id]
+    same_model = [origin for origin in candidates if origin.model and origin.model == end.model]
+    return (same_id or same_model or candidates)[-1]
+
+
+def _is_role_of(origin: Origin, own: Origin) -> bool:
+    """Whether a chunk has a role and no text, and bears the id of the answer's text."""
+    return origin.opens and not origin.has_token and bool(own.id) and origin.id == own.id

@@ -99,9 +99,14 @@ def engine_of_command(words: Sequence[str]) -> Engine | None:
 
 
 def arguments_of(engine: Engine, words: Sequence[str]) -> ModelArguments | None:
-    """What the engine's own part of a command line says; None where it cannot be told where that begins."""
+    """What the engine's own part of a command line says; None where it cannot be told where that begins.
+
+    The program of a fork may have the name of the engine that it was made from.
+    """
     is_container = bool(words) and words[0].rpartition("/")[2] in _CONTAINER_TOOLS
-    place = program_of(words, engine.programs, is_last=is_container)
+    models = [other for other in engines.all() if isinstance(engine, type(other)) and other is not engine]
+    programs = [*engine.programs, *(name for other in models for name in other.programs)]
+    place = program_of(words, programs, is_last=is_container)
     return None if place is None else engine.read_arguments(words[place + 1 :])
 
 

@@ -10,7 +10,7 @@ from app.engines.base import LOAD_GAUGES, Counters, Health
 from app.engines.http import ServerClient
 from app.engines.openai import OpenAI
 from app.engines.protocol import prometheus
-from app.engines.protocol.answers import busy_health
+from app.engines.protocol.answers import busy_health, number
 
 Names = tuple[str, ...]
 """The names of one metric in different versions of an engine; the first that is exported counts."""
@@ -129,7 +129,7 @@ class PrometheusEngine(OpenAI):
             return {}
         samples = prometheus.scrape(client, self.metric_names.path)
         gauges = {name: _gauge(samples, names, LOAD_GAUGES[name]) for name, names in self.metric_names.loads.items()}
-        return {name: gauge[1] for name, gauge in gauges.items() if gauge is not None}
+        return {name: gauge[1] for name, gauge in gauges.items() if gauge is not None and number(gauge[1]) is not None}
 
 
 def _totals(metrics: MetricNames, growth: Mapping[str, float]) -> Iterator[ServerMetric]:

@@ -154,6 +154,9 @@ class _Reader:
         for index in chatter:
             self.events[index] = Event(self.events[index].at_ms, Kind.COMMENT)
         self.texts = [(index, text) for index, text in self.texts if index not in chatter]
+        if chatter:
+            names = [origin.model for place, (_, origin) in enumerate(self.origins) if place not in places]
+            self.model = next(filter(None, reversed(names)), None)
 
     def read(self, frame: Frame, at_ms: float) -> None:
         if frame.event == b"error":
