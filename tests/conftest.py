@@ -29,11 +29,13 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """URL of an empty database: SQLite, unless the test was parametrised with `on_both`."""
+    """URL of an empty database: SQLite, unless the test was parametrised with `on_both`. On PostgreSQL it has its
+    tables already where the test uses `database`."""
     if getattr(request, "param", "sqlite") == "sqlite":
         yield f"sqlite:///{tmp_path / 'data' / 'roofmark.db'}"
     else:
-        with request.getfixturevalue("postgres_databases").fresh() as url:
+        is_migrated = "database" in request.fixturenames
+        with request.getfixturevalue("postgres_databases").fresh(is_migrated=is_migrated) as url:
             yield url
 
 

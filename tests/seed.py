@@ -5,9 +5,9 @@ import random
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlmodel import Session, SQLModel
+from sqlmodel import Session
 
 from app.ceiling.hf_config import from_config
 from app.ceiling.number_formats import USUAL_BITS
@@ -19,6 +19,7 @@ from app.hardware.profile import CATALOGUE
 from app.metrics import flags_of, metrics
 from app.suites import BUILT_IN, Case, Suite
 from tests.ceiling.models import MODELS
+from tests.remembered import remembered
 
 START = datetime(2026, 8, 1, 9, 30, tzinfo=UTC)
 DAYS = 110
@@ -53,6 +54,7 @@ def _setups() -> list[_Setup]:
     ]
 
 
+@remembered
 def seed(
     session: Session, runs: int = 60, configs_used: int = 7, detailed: int = 12, repetitions: int | None = None
 ) -> list[str]:
@@ -60,45 +62,7 @@ def seed(
 
     Only the newest `detailed` runs have samples and all of their metrics; the others have the triple, which is what
     lists and histories read. `repetitions` of each point are those of its suite unless given.
-
-    An empty SQLite database gets the rows that the first one with the same arguments got: to make them takes ten times
-    as long as to insert them.
     """
-    formulas = tuple((metric.key, metric.formula_version) for metric in metrics().values())
-    key = (runs, configs_used, detailed, repetitions, formulas)
-    session.flush()
-    if session.get_bind().dialect.name != "sqlite" or any(_rows_by_table(session).values()):
-        return _seed(session, runs, configs_used, detailed, repetitions)
-    if key not in _SEEDED:
-        ids = _seed(session, runs, configs_used, detailed, repetitions)
-        session.flush()
-        _SEEDED[key] = _Seeded(_rows_by_table(session), ids)
-        return ids
-    seeded = _SEEDED[key]
-    for table, rows in seeded.rows_by_table.items():
-        if rows:
-            places = ", ".join("?" * len(rows[0]))
-            session.connection().exec_driver_sql(f'INSERT INTO "{table}" VALUES ({places})', rows)
-    return list(seeded.ids)
-
-
-class _Seeded(NamedTuple):
-    rows_by_table: dict[str, list[tuple[Any, ...]]]
-    ids: list[str]
-
-
-_SEEDED: dict[tuple[Any, ...], _Seeded] = {}
-
-
-def _rows_by_table(session: Session) -> dict[str, list[tuple[Any, ...]]]:
-    """All rows as SQLite stores them, tables in the order in which they refer to each other."""
-    names = [table.name for table in SQLModel.metadata.sorted_tables]
-    return {
-        name: [tuple(row) for row in session.connection().exec_driver_sql(f'SELECT * FROM "{name}"')] for name in names
-    }
-
-
-def _seed(session: Session, runs: int, configs_used: int, detailed: int, repetitions: int | None) -> list[str]:
     chance = random.Random(runs)
     setups = _setups()[:configs_used]
     places = _servers(session)

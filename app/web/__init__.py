@@ -11,10 +11,11 @@ from functools import cache
 from threading import Event
 from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.sessions import SessionMiddleware
+from starlette.routing import BaseRoute
 from starlette.staticfiles import StaticFiles
 
 import app
@@ -88,13 +89,12 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
         redoc_url=None,
         openapi_url="/api/v1/openapi.json",
         lifespan=_lifespan,
+        routes=_routes(),
     )
     web.state.settings = settings
     web.state.database = Database(settings.effective_database_url, settings.session_info)
     web.state.stopping = Event()  # set when the server stops: open streams would delay it
     web.state.runner = cache(lambda: runner or _runner(web.state.database, settings))
-    for part in (login, language, api, progress, *PAGES):
-        web.include_router(part.router)
     web.mount("/static", StaticFiles(directory=files.STATIC), name="static")
     web.state.routes = routes_by_name(web)
     errors.install(web)
@@ -118,6 +118,15 @@ def create_app(settings: Settings | None = None, runner: "Runner | None" = None)
         refuse=errors.refusal,
     )
     return web
+
+
+@cache
+def _routes() -> list[BaseRoute]:
+    """The routes of every application of this process: working them out takes most of the time of making one."""
+    router = APIRouter()
+    for part in (login, language, api, progress, *PAGES):
+        router.include_router(part.router)
+    return router.routes
 
 
 def _runner(database: Database, settings: Settings) -> "Runner":

@@ -33,7 +33,7 @@ def roofmark_process(tmp_path: Path) -> Roofmark:
 def roofmark(
     tmp_path: Path, migrated_file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Roofmark:
-    """Calls `roofmark` in this process, on the database that `roofmark_process` has too: an empty one of this version."""
+    """Calls `roofmark` in this process, on an empty database of this version, which `roofmark_process` has too."""
     data = tmp_path / "data"
     data.mkdir()
     shutil.copy(migrated_file, data / "roofmark.db")
