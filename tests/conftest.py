@@ -4,12 +4,15 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+from sqlalchemy import URL, Engine
 
 from app.core import files
 from app.core.settings import Settings
+from app.db import database as database_module
 from app.db.database import Database
 from app.db.migrate import migrate
 from app.demo import DemoEngine
@@ -25,6 +28,26 @@ hypothesis.settings.load_profile("roofmark")
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("ROOFMARK_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _statements_are_compiled_once() -> Iterator[None]:
+    """Every test has a database of its own; an engine each would compile all statements of a page for each test."""
+    create_engine = database_module.create_engine
+    shared = create_engine("sqlite://", query_cache_size=5000, **database_module._JSON)
+    shared.connect().close()  # asks SQLite for its version
+
+    def create_engine_of_one_dialect(url: URL, **options: Any) -> Engine:
+        engine = create_engine(url, **options)
+        if url.get_backend_name() == "sqlite":
+            engine.dialect = engine.pool._dialect = shared.dialect
+            engine._compiled_cache = shared._compiled_cache
+        return engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database_module, "create_engine", create_engine_of_one_dialect)
+        yield
+    shared.dispose()
 
 
 @pytest.fixture
