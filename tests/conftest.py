@@ -8,12 +8,11 @@ from typing import Any
 
 import hypothesis
 import pytest
-from sqlalchemy import URL, Engine
+from sqlalchemy import URL, Engine, create_engine
 
 from app.core import files
 from app.core.settings import Settings
-from app.db import database as database_module
-from app.db.database import Database
+from app.db.database import _JSON, Database
 from app.db.migrate import migrate
 from app.demo import DemoEngine
 from tests.databases import PostgresDatabases
@@ -33,8 +32,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _statements_are_compiled_once() -> Iterator[None]:
     """Every test has a database of its own; an engine each would compile all statements of a page for each test."""
-    create_engine = database_module.create_engine
-    shared = create_engine("sqlite://", query_cache_size=5000, **database_module._JSON)
+    shared = create_engine("sqlite://", query_cache_size=5000, **_JSON)
     shared.connect().close()  # asks SQLite for its version
 
     def create_engine_of_one_dialect(url: URL, **options: Any) -> Engine:
@@ -45,7 +43,7 @@ def _statements_are_compiled_once() -> Iterator[None]:
         return engine
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database_module, "create_engine", create_engine_of_one_dialect)
+        patch.setattr("app.db.database.create_engine", create_engine_of_one_dialect)
         yield
     shared.dispose()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from copy import deepcopy
-from functools import wraps
+from functools import update_wrapper
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from sqlmodel import Session, SQLModel
@@ -28,8 +28,7 @@ def remembered(
     """
     filled: dict[Hashable, _Filled] = {}
 
-    @wraps(fill)
-    def insert_or_fill(session: Session, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+    def insert_or_fill(session: Session, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         session.flush()
         if session.get_bind().dialect.name != "sqlite" or any(_all_rows(session).values()):
             return fill(session, *args, **kwargs)
@@ -44,6 +43,7 @@ def remembered(
         filled[key] = _Filled(_all_rows(session), deepcopy(result))
         return result
 
+    update_wrapper(insert_or_fill, fill)
     return insert_or_fill
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
+from app.measure import interference
 from tests.cli.processes import ROOT, Roofmark
 
 
@@ -33,10 +34,15 @@ def roofmark_process(tmp_path: Path) -> Roofmark:
 def roofmark(
     tmp_path: Path, migrated_file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Roofmark:
-    """Calls `roofmark` in this process, on an empty database of this version, which `roofmark_process` has too."""
+    """Calls `roofmark` in this process, on an empty database of this version, which `roofmark_process` has too.
+
+    How busy the machine is, a run looks at for a moment only: no test of a command asks for it.
+    """
     data = tmp_path / "data"
     data.mkdir()
     shutil.copy(migrated_file, data / "roofmark.db")
+    for name in ("PAUSE_SAMPLE_S", "SECOND_SAMPLE_S"):
+        monkeypatch.setattr(interference, name, 0.01)
 
     def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         defaults = {"ROOFMARK_DATA_DIR": str(data), "ROOFMARK_SENSORS": "false", "NO_COLOR": "1"}
