@@ -1,6 +1,5 @@
 """A notebook of several months, made up but deterministic: for tests, for looking at pages and for benchmarks."""
 
-import json
 import random
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -9,6 +8,7 @@ from typing import Any
 
 from sqlmodel import Session
 
+from app.ceiling.geometry import Geometry
 from app.ceiling.hf_config import from_config
 from app.ceiling.number_formats import USUAL_BITS
 from app.core.configuration import Snapshot
@@ -97,12 +97,12 @@ def seed(
 
 
 def _geometry(snapshot: Snapshot) -> dict[str, Any]:
-    return {FULL_GEOMETRY: json.loads(_geometry_json(snapshot.model, USUAL_BITS[snapshot.quantization or "F16"]))}
+    return {FULL_GEOMETRY: _geometry_of(snapshot.model, USUAL_BITS[snapshot.quantization or "F16"]).to_json()}
 
 
 @cache
-def _geometry_json(model: str, bits: float) -> str:
-    return json.dumps(from_config(MODELS[model], bits).to_json())
+def _geometry_of(model: str, bits: float) -> Geometry:
+    return from_config(MODELS[model], bits)
 
 
 def _servers(session: Session) -> list[Server]:
