@@ -4,13 +4,15 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+from sqlalchemy import URL, Engine, create_engine
 
 from app.core import files
 from app.core.settings import Settings
-from app.db.database import Database
+from app.db.database import _JSON, Database
 from app.db.migrate import migrate
 from app.demo import DemoEngine
 from tests.databases import PostgresDatabases
@@ -27,13 +29,34 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _statements_are_compiled_once() -> Iterator[None]:
+    """Every test has a database of its own; an engine each would compile all statements of a page for each test."""
+    shared = create_engine("sqlite://", query_cache_size=5000, **_JSON)
+    shared.connect().close()  # asks SQLite for its version
+
+    def create_engine_of_one_dialect(url: URL, **options: Any) -> Engine:
+        engine = create_engine(url, **options)
+        if url.get_backend_name() == "sqlite":
+            engine.dialect = engine.pool._dialect = shared.dialect
+            engine._compiled_cache = shared._compiled_cache
+        return engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.db.database.create_engine", create_engine_of_one_dialect)
+        yield
+    shared.dispose()
+
+
 @pytest.fixture
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """URL of an empty database: SQLite, unless the test was parametrised with `on_both`."""
+    """URL of an empty database: SQLite, unless the test was parametrised with `on_both`. On PostgreSQL it has its
+    tables already where the test uses `database`."""
     if getattr(request, "param", "sqlite") == "sqlite":
         yield f"sqlite:///{tmp_path / 'data' / 'roofmark.db'}"
     else:
-        with request.getfixturevalue("postgres_databases").fresh() as url:
+        is_migrated = "database" in request.fixturenames
+        with request.getfixturevalue("postgres_databases").fresh(is_migrated=is_migrated) as url:
             yield url
 
 

@@ -9,11 +9,15 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine
 
+from app.core import files
+from app.db.database import Database
+from app.db.migrate import migrate
 from tests.needs import need
 from tests.ports import free_port
 
@@ -23,7 +27,7 @@ on_both = pytest.mark.parametrize(
 
 
 class PostgresDatabases:
-    """Makes empty databases on one running server."""
+    """Makes databases on one running server."""
 
     def __init__(self, server_url: str) -> None:
         self.server_url = server_url
@@ -41,13 +45,25 @@ class PostgresDatabases:
                 databases._admin.dispose()
 
     @contextmanager
-    def fresh(self) -> Iterator[str]:
+    def fresh(self, *, is_migrated: bool = False) -> Iterator[str]:
+        """The URL of a new database: without tables, or as a copy of one that was migrated once."""
         self._count += 1
         name = f"test_{self._count}"
+        template = self._migrated if is_migrated else "template1"
         with self._admin.connect() as connection:
-            connection.exec_driver_sql(f"CREATE DATABASE {name}")
+            connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {template}")
             yield f"{self.server_url}/{name}"
             connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
+
+    @cached_property
+    def _migrated(self) -> str:
+        """The name of a migrated database without rows."""
+        with self._admin.connect() as connection:
+            connection.exec_driver_sql("CREATE DATABASE migrated")
+        database = Database(f"{self.server_url}/migrated")
+        migrate(database, files.MIGRATIONS)
+        database.dispose()
+        return "migrated"
 
 
 @contextmanager

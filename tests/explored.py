@@ -15,6 +15,7 @@ from app.db import configs, machines, servers
 from app.db.tables import FULL_GEOMETRY, Measurement, Run, Server
 from app.metrics import metrics
 from tests.ceiling.models import MODELS
+from tests.remembered import remembered
 
 START = datetime(2026, 8, 1, 9, 30, tzinfo=UTC)
 GB = 10**9
@@ -24,6 +25,7 @@ QUANTIZATIONS = ("Q8_0", "Q4_K_M", "IQ2_XS", "F16", "Q6_K")
 """Not in the order of their sizes."""
 
 
+@remembered
 def add_notebook(session: Session, repeats: int = 3) -> list[str]:
     """Two machines with a server each, ten configurations of two models; gives the public ids of the runs."""
     chance = random.Random(repeats)

@@ -7,6 +7,7 @@ from sqlmodel import Session, select
 
 from app.db import annotations
 from app.db.tables import Config, Machine, Model, Run, Server, now
+from tests.remembered import remembered
 from tests.seed import seed
 
 STATES = ("done", "done", "done", "failed", "cancelled")
@@ -14,6 +15,7 @@ LABELS: tuple[list[str], ...] = ([], ["fast"], ["Fast", "night"], ["Übertaktet"
 NOTES = ("", "Fans at 80 %", "quiet ROOM")
 
 
+@remembered
 def add_notebook(session: Session) -> None:
     """Of some labels there are several spellings; some runs failed, are hidden or have no configuration yet."""
     public_ids = seed(session, runs=40, detailed=0)

@@ -3,10 +3,12 @@
 import random
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from sqlmodel import Session
 
+from app.ceiling.geometry import Geometry
 from app.ceiling.hf_config import from_config
 from app.ceiling.number_formats import USUAL_BITS
 from app.core.configuration import Snapshot
@@ -17,6 +19,7 @@ from app.hardware.profile import CATALOGUE
 from app.metrics import flags_of, metrics
 from app.suites import BUILT_IN, Case, Suite
 from tests.ceiling.models import MODELS
+from tests.remembered import remembered
 
 START = datetime(2026, 8, 1, 9, 30, tzinfo=UTC)
 DAYS = 110
@@ -51,6 +54,7 @@ def _setups() -> list[_Setup]:
     ]
 
 
+@remembered
 def seed(
     session: Session, runs: int = 60, configs_used: int = 7, detailed: int = 12, repetitions: int | None = None
 ) -> list[str]:
@@ -94,8 +98,12 @@ def seed(
 
 
 def _geometry(snapshot: Snapshot) -> dict[str, Any]:
-    bits = USUAL_BITS[snapshot.quantization or "F16"]
-    return {FULL_GEOMETRY: from_config(MODELS[snapshot.model], bits).to_json()}
+    return {FULL_GEOMETRY: _geometry_of(snapshot.model, USUAL_BITS[snapshot.quantization or "F16"]).to_json()}
+
+
+@cache
+def _geometry_of(model: str, bits: float) -> Geometry:
+    return from_config(MODELS[model], bits)
 
 
 def _servers(session: Session) -> list[Server]:

@@ -23,7 +23,7 @@ _STORED_NAMES = {"sched_delay_ms": "lag_ms", "learned_capabilities": "learned"}
 
 
 def add_sample(session: Session, run_id: int, sample: Sample, started_at: datetime) -> SampleRow:
-    trace = {_STORED_NAMES.get(name, name): value for name, value in asdict(sample.trace).items()}
+    trace = {_STORED_NAMES.get(name, name): value for name, value in asdict(replace(sample.trace, events=())).items()}
     for elsewhere in ("events", "status", "error", "sent_ns"):
         trace.pop(elsewhere)
     row = SampleRow(

@@ -22,7 +22,8 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-VARIANTS = tuple((width, scheme) for width in (1280, 390) for scheme in ("light", "dark"))
+VARIANTS = ((1280, "light"), (390, "dark"))
+"""What a page shows depends on its colours or on its width, on no pair of them."""
 
 
 @contextmanager

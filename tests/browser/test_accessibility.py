@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.chromium import Tab, tab
+from tests.browser.chromium import VARIANTS, Tab, tab
 from tests.browser.notebook import PATHS, running_notebook
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def _violations(opened: Tab) -> list[str]:
     ]
 
 
-# what axe finds depends on the colours or on the width, on no pair of them
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), VARIANTS)
 def test_axe_finds_nothing(browser: "Browser", address: str, width: int, scheme: str) -> None:
     with tab(browser, address, width, scheme) as opened:
         violations = {}

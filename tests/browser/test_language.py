@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.chromium import tab
+from tests.browser.chromium import VARIANTS, tab
 from tests.browser.notebook import PATHS, running_notebook
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), VARIANTS)
 def test_every_page_is_in_chinese_and_fits(browser: "Browser", address: str, width: int, scheme: str) -> None:
     with tab(browser, address, width, scheme, locale="zh-TW") as opened:
         page = opened.page

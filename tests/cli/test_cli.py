@@ -1,4 +1,4 @@
-"""The command line as a person and a script meet it: real processes, one sentence per error, exit codes, clean JSON."""
+"""The command line as a person and a script meet it: one sentence per error, exit codes, clean JSON."""
 
 import hashlib
 import json
@@ -53,17 +53,19 @@ def test_a_case_from_its_bytes_to_the_document(roofmark: Roofmark, name: str) ->
     assert document["run"]["config"]["fingerprint"]
 
 
-def test_progress_goes_to_standard_error_and_the_result_can_be_shown_again(roofmark: Roofmark) -> None:
+def test_progress_goes_to_standard_error_and_the_result_can_be_shown_again(
+    roofmark: Roofmark, roofmark_process: Roofmark
+) -> None:
     with serve({"/v1/chat/completions": case("S01"), **MODELS}) as replay:
-        run = roofmark("run", "--url", replay.url, "--reps", "2", "--warmup", "1", "--note", "hello", "--json")
+        run = roofmark_process("run", "--url", replay.url, "--reps", "2", "--warmup", "1", "--note", "hello", "--json")
     assert "1/3" in run.stderr
     assert "3/3" in run.stderr
     document = json.loads(run.stdout)
-    shown = roofmark("show", document["run"]["id"], "--json")
+    shown = roofmark_process("show", document["run"]["id"], "--json")
     assert json.loads(shown.stdout) == document
     assert roofmark("show", "latest", "--json").stdout == shown.stdout
     assert document["run"]["note"] == "hello"
-    listed = json.loads(roofmark("runs", "--json").stdout)
+    listed = json.loads(roofmark_process("runs", "--json").stdout)
     assert [run["id"] for run in listed["runs"]] == [document["run"]["id"]]
     text = roofmark("show", document["run"]["id"]).stdout
     assert "TTFT" in text
@@ -130,6 +132,16 @@ def test_every_error_is_one_sentence(roofmark: Roofmark, arguments: list[str], c
 
 
 @pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [(["probe", "{dead}"], 1, "refused"), (["serve", "--host", "0.0.0.0"], 2, "ROOFMARK_PASSWORD")],
+)
+def test_an_error_ends_a_process_with_its_sentence_and_code(
+    roofmark_process: Roofmark, arguments: list[str], code: int, sentence: str
+) -> None:
+    test_every_error_is_one_sentence(roofmark_process, arguments, code, sentence)
+
+
+@pytest.mark.parametrize(
     ("answer", "sentence"),
     [
         (Script.json({"error": "Unauthorized"}, 401), "API key"),
@@ -190,16 +202,17 @@ def test_a_data_folder_that_cannot_be_used_is_one_sentence(roofmark: Roofmark, t
     assert "cannot be" in one_sentence(roofmark("runs", ROOFMARK_DATA_DIR=str(blocked / "data")))
 
 
-def test_the_doctor_says_what_is_there(roofmark: Roofmark, tmp_path: Path) -> None:
+def test_the_doctor_says_what_is_there(roofmark: Roofmark, roofmark_process: Roofmark, tmp_path: Path) -> None:
     with serve({"/v1/chat/completions": case("S11"), **MODELS}) as replay:
         roofmark("run", "--url", replay.url, "--reps", "1", "--warmup", "0")
-        result = roofmark("doctor")
+        result = roofmark_process("doctor")
     assert result.returncode == 0
     assert str(tmp_path / "data") in result.stdout
     assert "syn-1" in result.stdout
     assert f"Engines: {', '.join(engine.key for engine in engines.all())}" in result.stdout
 
 
+@pytest.mark.filterwarnings("ignore:.imghdr. is deprecated:DeprecationWarning")  # Apprise imports it
 def test_the_doctor_says_and_tries_who_is_notified(roofmark: Roofmark) -> None:
     assert "--  Notifications: not set up (ROOFMARK_NOTIFY_URLS)" in roofmark("doctor").stdout
     with serve({"/secret-hook": Script.json({})}) as receiver:
@@ -236,23 +249,23 @@ def test_the_list_of_commands_needs_none_of_them() -> None:
     assert not loaded & {"sqlalchemy", "pydantic", "httpx"}
 
 
-def test_migrate_down_and_up(roofmark: Roofmark) -> None:
+def test_migrate_down_and_up(roofmark_process: Roofmark) -> None:
     newest = revisions(files.MIGRATIONS)[-1]
-    assert f"none -> {newest}" in roofmark("migrate").stdout
-    assert f"{newest} -> none" in roofmark("migrate", "base").stdout
-    assert roofmark("runs").returncode == 0
+    assert f"none -> {newest}" in roofmark_process("migrate").stdout
+    assert f"{newest} -> none" in roofmark_process("migrate", "base").stdout
+    assert roofmark_process("runs").returncode == 0
 
 
-def test_a_terminal_without_the_characters_still_shows_the_result(roofmark: Roofmark) -> None:
+def test_a_terminal_without_the_characters_still_shows_the_result(roofmark_process: Roofmark) -> None:
     with serve({"/v1/chat/completions": case("S11"), **MODELS}) as replay:
         arguments = ("run", "--url", replay.url, "--reps", "1", "--warmup", "0", "--note", "日本", "--json")
-        run = roofmark(*arguments, PYTHONIOENCODING="latin-1")
+        run = roofmark_process(*arguments, PYTHONIOENCODING="latin-1")
     assert json.loads(run.stdout)["run"]["note"] == "日本"
-    assert roofmark("runs", PYTHONIOENCODING="latin-1").returncode == 0
+    assert roofmark_process("runs", PYTHONIOENCODING="latin-1").returncode == 0
 
 
-def test_an_argument_that_is_no_text_is_bad_usage(roofmark: Roofmark) -> None:
-    result = roofmark("runs", "--model", "\udcff")
+def test_an_argument_that_is_no_text_is_bad_usage(roofmark_process: Roofmark) -> None:
+    result = roofmark_process("runs", "--model", "\udcff")
     assert result.returncode == 2
     assert "not valid UTF-8" in one_sentence(result)
 

@@ -27,13 +27,13 @@ def compare(roofmark: Roofmark, *names: str) -> str:
     return result.stdout
 
 
-def test_models_of_a_router(roofmark_in_process: Roofmark) -> None:
+def test_models_of_a_router(roofmark: Roofmark) -> None:
     router = model_servers.router()
     with serve(router.routes) as replay:
-        probed = json.loads(roofmark_in_process("probe", replay.url, "--json").stdout)
+        probed = json.loads(roofmark("probe", replay.url, "--json").stdout)
         assert router.loads == []  # asking loads nothing
-        first, again = (run(roofmark_in_process, replay.url, "--model", f"{GEMMA}:Q4_K_M") for _ in range(2))
-        q8 = run(roofmark_in_process, replay.url, "--model", f"{GEMMA}:Q8_0")
+        first, again = (run(roofmark, replay.url, "--model", f"{GEMMA}:Q4_K_M") for _ in range(2))
+        q8 = run(roofmark, replay.url, "--model", f"{GEMMA}:Q8_0")
     assert [model["id"] for model in probed["models"]] == [f"{GEMMA}:Q8_0", f"{GEMMA}:Q4_K_M"]
     assert [model["quantization"] for model in probed["models"]] == ["Q8_0", "Q4_K_M"]
     assert [model["context_tokens"] for model in probed["models"]] == [8192, 8192]
@@ -51,43 +51,43 @@ def test_models_of_a_router(roofmark_in_process: Roofmark) -> None:
         "parallel": 2,
         "threads": 8,
     }
-    words = compare(roofmark_in_process, first["id"], q8["id"])
+    words = compare(roofmark, first["id"], q8["id"])
     assert "Q4_K_M" in words
     assert "the same thing was measured again" not in words
 
 
-def test_the_model_that_a_router_has_loaded_is_the_default(roofmark_in_process: Roofmark) -> None:
+def test_the_model_that_a_router_has_loaded_is_the_default(roofmark: Roofmark) -> None:
     router = model_servers.router()
     with serve(router.routes) as replay:
-        document = run(roofmark_in_process, replay.url)
+        document = run(roofmark, replay.url)
     assert document["config"]["quantization"] == "Q8_0"
     assert router.loads == []
 
 
-def test_backends_of_a_gateway(roofmark_in_process: Roofmark) -> None:
+def test_backends_of_a_gateway(roofmark: Roofmark) -> None:
     with serve(model_servers.openai_at("/v1", {"gpu0/llama-3-8b": 2, "cpu/llama-3-8b": 6})) as replay:
-        fast = run(roofmark_in_process, replay.url, "--model", "gpu0/llama-3-8b")
-        slow = run(roofmark_in_process, replay.url, "--model", "cpu/llama-3-8b")
-        again = run(roofmark_in_process, replay.url, "--model", "gpu0/llama-3-8b")
-        vague = roofmark_in_process("run", "--url", replay.url, "--model", "llama-3-8b")
-        probed = roofmark_in_process("probe", replay.url).stdout
+        fast = run(roofmark, replay.url, "--model", "gpu0/llama-3-8b")
+        slow = run(roofmark, replay.url, "--model", "cpu/llama-3-8b")
+        again = run(roofmark, replay.url, "--model", "gpu0/llama-3-8b")
+        vague = roofmark("run", "--url", replay.url, "--model", "llama-3-8b")
+        probed = roofmark("probe", replay.url).stdout
     assert fast["config"]["model"] == slow["config"]["model"] == "llama-3-8b"
     assert again["config"]["fingerprint"] == fast["config"]["fingerprint"] != slow["config"]["fingerprint"]
-    words = compare(roofmark_in_process, fast["id"], slow["id"])
+    words = compare(roofmark, fast["id"], slow["id"])
     assert "gpu0/llama-3-8b → cpu/llama-3-8b" in words
     assert "the same thing was measured again" not in words
     assert vague.returncode == 1
     assert "gpu0/llama-3-8b, cpu/llama-3-8b" in vague.stderr + vague.stdout
     assert "gpu0/llama-3-8b" in probed
-    listed = roofmark_in_process("runs").stdout
+    listed = roofmark("runs").stdout
     assert "gpu0/llama-3-8b" in listed
     assert "cpu/llama-3-8b" in listed
 
 
-def test_a_probe_names_the_engine_behind_a_gateway(roofmark_in_process: Roofmark) -> None:
+def test_a_probe_names_the_engine_behind_a_gateway(roofmark: Roofmark) -> None:
     gateway = llamaswap.gateway()
     with serve(gateway.routes) as replay:
-        probed = roofmark_in_process("probe", replay.url)
+        probed = roofmark("probe", replay.url)
     assert probed.returncode == 0, probed.stderr
     assert "llama-swap 250" in probed.stdout
     assert "qwen (llama.cpp b10068-abc, Q4_K_M, context 8,192 tokens, 5.03 GB)" in probed.stdout
@@ -97,18 +97,18 @@ def test_a_probe_names_the_engine_behind_a_gateway(roofmark_in_process: Roofmark
     assert gateway.loads == []
 
 
-def test_quantizations_of_lm_studio(roofmark_in_process: Roofmark) -> None:
+def test_quantizations_of_lm_studio(roofmark: Roofmark) -> None:
     loaded = {"google/gemma-3-12b@q8_0"}
     with serve(model_servers.lmstudio(loaded)) as replay:
-        four = run(roofmark_in_process, replay.url, "--model", "google/gemma-3-12b@q4_k_m")
-        eight = run(roofmark_in_process, replay.url, "--model", "google/gemma-3-12b@q8_0")
-        again = run(roofmark_in_process, replay.url, "--model", "google/gemma-3-12b@q4_k_m")
+        four = run(roofmark, replay.url, "--model", "google/gemma-3-12b@q4_k_m")
+        eight = run(roofmark, replay.url, "--model", "google/gemma-3-12b@q8_0")
+        again = run(roofmark, replay.url, "--model", "google/gemma-3-12b@q4_k_m")
     assert four["config"]["model"] == eight["config"]["model"] == "gemma-3-12b"
     assert (four["config"]["quantization"], eight["config"]["quantization"]) == ("Q4_K_M", "Q8_0")
     # read after the first request had loaded it
     assert four["config"]["settings"]["context"] == eight["config"]["settings"]["context"] == 4096
     assert again["config"]["fingerprint"] == four["config"]["fingerprint"]
-    words = compare(roofmark_in_process, "previous", "latest")
+    words = compare(roofmark, "previous", "latest")
     assert "Differs: Quantization Q8_0 → Q4_K_M." in words
     assert "Quantization Q8_0 → Q4_K_M" in words
 
@@ -125,12 +125,12 @@ def test_quantizations_of_lm_studio(roofmark_in_process: Roofmark) -> None:
         ("/api", "/api"),
     ],
 )
-def test_an_api_at_any_path(roofmark_in_process: Roofmark, prefix: str, typed: str) -> None:
+def test_an_api_at_any_path(roofmark: Roofmark, prefix: str, typed: str) -> None:
     with serve(model_servers.openai_at(prefix, {"m": 2})) as replay:
-        probed = roofmark_in_process("probe", replay.url + typed)
+        probed = roofmark("probe", replay.url + typed)
         assert probed.returncode == 0, probed.stderr
-        once, twice = (run(roofmark_in_process, replay.url + typed) for _ in range(2))
-        stored = run(roofmark_in_process, replay.url + typed, "--model", "m")
+        once, twice = (run(roofmark, replay.url + typed) for _ in range(2))
+        stored = run(roofmark, replay.url + typed, "--model", "m")
     fingerprints = {document["config"]["fingerprint"] for document in (once, twice, stored)}
     assert len(fingerprints) == 1
     assert len({document["server"]["slug"] for document in (once, twice, stored)}) == 1

@@ -1,4 +1,4 @@
-"""`roofmark machine` as processes."""
+"""`roofmark machine`."""
 
 import json
 
@@ -6,9 +6,9 @@ from app.hardware.host import this_host
 from tests.cli.processes import Roofmark, one_sentence
 
 
-def test_this_machine_is_detected_listed_and_not_added_twice(roofmark: Roofmark) -> None:
+def test_this_machine_is_detected_listed_and_not_added_twice(roofmark: Roofmark, roofmark_process: Roofmark) -> None:
     assert "roofmark machine detect" in roofmark("machine", "list").stdout
-    result = roofmark("machine", "detect")
+    result = roofmark_process("machine", "detect")
     assert result.returncode == 0
     assert "Processor" in result.stdout
     assert "Traceback" not in result.stderr
@@ -47,8 +47,8 @@ def test_a_machine_that_is_not_there_is_one_sentence(roofmark: Roofmark) -> None
     assert one_sentence(result) == "roofmark: There is no machine called 'nonesuch'."
 
 
-def test_the_memory_is_measured_and_the_result_is_json(roofmark: Roofmark) -> None:
-    result = roofmark("machine", "bandwidth", "--json")
+def test_the_memory_is_measured_and_the_result_is_json(roofmark: Roofmark, roofmark_process: Roofmark) -> None:
+    result = roofmark_process("machine", "bandwidth", "--json")
     assert result.returncode == 0, result.stderr
     document = json.loads(result.stdout)
     assert document["schema"] == "roofmark.bandwidth/1"

@@ -17,7 +17,7 @@ from tests.engines.streams import json_values, sse
 from tests.engines.written import SERVERS
 from tests.replay import Request, Script
 
-EXAMPLES = 20
+EXAMPLES = 10
 """Of each engine; together that makes hundreds."""
 CONTENT = {"ollama": "application/x-ndjson"}
 # names that mean something in one of the dialects

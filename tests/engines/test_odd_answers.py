@@ -18,7 +18,7 @@ from tests.engines.servers import CHAT
 from tests.engines.written import SERVERS
 from tests.replay import Request, Script
 
-EXAMPLES = 40
+EXAMPLES = 20
 """Of each engine."""
 READ_IF_THERE = (
     "capabilities",

@@ -22,12 +22,17 @@ RAW = {"x": "started_at", "y": "decode_tokens_per_s", "raw": "on"}
 
 
 @pytest.fixture
-def answers(database: Database) -> list[tuple[dict[str, str], set[str], set[str]]]:
-    """Parameters, the runs that fit, and those of them that count: finished, with a configuration and not hidden."""
+def notebook(database: Database) -> Database:
     with database.write() as session:
         add_notebook(session)
+    return database
+
+
+@pytest.fixture
+def answers(notebook: Database) -> list[tuple[dict[str, str], set[str], set[str]]]:
+    """Parameters, the runs that fit, and those of them that count: finished, with a configuration and not hidden."""
     answers = []
-    with database.read() as session:
+    with notebook.read() as session:
         for parameters in questions(session):
             rows, _ = list_runs(session, RunFilter.parse(parameters), per_page=1000)
             counting_ids = {
@@ -76,9 +81,7 @@ def test_commands(
 
 
 @pytest.mark.parametrize("page", ["/runs", "/history", "/explore"])
-def test_addresses_of_earlier_versions_lead_to_the_same_page(
-    client: TestClient, answers: list[tuple[dict[str, str], set[str], set[str]]], page: str
-) -> None:
+def test_addresses_of_earlier_versions_lead_to_the_same_page(client: TestClient, notebook: Database, page: str) -> None:
     days = {"from": "2026-09-01", "to": "2026-10-15"}
     before = client.get(f"{page}?{urlencode({**days, 'machine': 'strix-halo'})}")
     today = {ALIASES[name]: day for name, day in days.items()}
@@ -87,9 +90,7 @@ def test_addresses_of_earlier_versions_lead_to_the_same_page(
     assert "since=2026-09-01&until=2026-10-15" in after.headers["hx-push-url"]
 
 
-def test_what_an_address_narrows_down_to_stays_when_a_form_is_sent(
-    client: TestClient, answers: list[tuple[dict[str, str], set[str], set[str]]]
-) -> None:
+def test_what_an_address_narrows_down_to_stays_when_a_form_is_sent(client: TestClient, notebook: Database) -> None:
     """A filter has a field in the form, or is sent along unseen."""
     parameters = {"status": "done", "machine": "strix-halo", "server": "strix-halo-8080", "model": "Qwen3-30B-A3B"}
     parameters |= {"suite": "triple", "config": "a", "engine": "llama.cpp", "text": "fans", "label": "fast"}
