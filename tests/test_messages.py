@@ -44,6 +44,22 @@ def test_what_is_compiled_is_what_is_written(language: str) -> None:
             assert plurals == set(messages.strings(message))
 
 
+def _mismatched(path: Path) -> Iterator[str]:
+    """The calls of `_()` whose values are not those that their message has places for."""
+    for call in ast.walk(ast.parse(path.read_text())):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "_" and call.keywords:
+            message, values = call.args[0], {keyword.arg for keyword in call.keywords}
+            if isinstance(message, ast.Constant) and None not in values:
+                fields = {name.split(".")[0] for _, name, _, _ in string.Formatter().parse(message.value) if name}
+                if fields != values - {"n"} | fields & {"n"}:
+                    yield f"{path}:{call.lineno}: {message.value}"
+
+
+def test_every_message_is_made_with_the_values_that_it_names() -> None:
+    paths = [path for folder in ("app", "migrations") for path in (ROOT / folder).rglob("*.py")]
+    assert [mismatch for path in paths for mismatch in _mismatched(path)] == []
+
+
 def test_a_report_names_what_is_missing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "texts", lambda: ["Runs", "Nobody has translated this."])
     assert messages.main(["--complete"]) == 1

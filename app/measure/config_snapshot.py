@@ -169,8 +169,8 @@ def contradictions(stated: Mapping[str, Any], snapshot: Snapshot) -> list[str]:
         _(
             "{title}: the server reports {reported}, not the stated {stated}.",
             title=setting_title(key),
-            told=format_setting(snapshot.settings[key], key),
-            said=format_setting(value, key),
+            reported=format_setting(snapshot.settings[key], key),
+            stated=format_setting(value, key),
         )
         for key, value in stated.items()
         if key in snapshot.settings and snapshot.settings[key] != value

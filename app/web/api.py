@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -29,7 +30,7 @@ def _without_surrogates(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError("holds a broken character") from error
+        raise PydanticCustomError("invalid_character", "contains an invalid character") from error
     return text
 
 

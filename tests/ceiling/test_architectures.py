@@ -70,7 +70,7 @@ def test_experts_without_numbers(path: Path) -> None:
     geometry = from_file(write_gguf(path, "synmoe", {**SMALL, "expert_count": 8}, moe()))
     assert (geometry.experts_total, geometry.experts_used, geometry.weights) == (8, 0, None)
     assert "type the active parameters" in geometry.assumptions[0]
-    with pytest.raises(BadInput, match="use 9 of 8"):
+    with pytest.raises(BadInput, match="uses 9 of 8"):
         from_file(write_gguf(path, "synmoe", {**SMALL, "expert_count": 8, "expert_used_count": 9}, moe()))
 
 

@@ -49,7 +49,7 @@ def test_mla_from_a_config_that_names_nothing_else() -> None:
     assert geometry.weights is None
     assert geometry.params_total is None
     assert step(geometry) is None
-    assert any("names no" in sentence for sentence in geometry.assumptions)
+    assert any("has no num_experts" in sentence for sentence in geometry.assumptions)
 
 
 def test_the_language_part_of_a_nested_config() -> None:

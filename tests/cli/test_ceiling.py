@@ -272,7 +272,7 @@ def test_what_does_not_fit_the_device(tmp_path: Path, own_database: Database) ->
     unknown = json.loads(call(*arguments))
     assert unknown["decode_ceiling_tokens_per_s"] is None
     assert "does not fit" in unknown["decode_null_reason"]
-    assert "type it" in unknown["decode_null_reason"]
+    assert "enter it" in unknown["decode_null_reason"]
     split = json.loads(call(*arguments, "--ram-bandwidth", "60"))
     weight_bytes = unknown["params_total"] * 2
     on_card = 24 * 2**30

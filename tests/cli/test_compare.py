@@ -92,7 +92,7 @@ def test_what_cannot_be_compared_is_no_success(roofmark: Compare, database: Data
     change(database, pair[1], suite_sha256="b" * 64)
     code, output = roofmark(*pair)
     assert code == 0
-    assert "no verdict. The suite triple was changed between them" in output
+    assert "no verdict. The suite triple changed between them" in output
     assert roofmark(*pair, fail_on=("worse",))[0] == 2
 
 

@@ -71,7 +71,7 @@ def test_an_error_event_among_tokens(error: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [b"{}", b"null", b'{"type": "ping"}', b'{"choices": []}', b'{"error": null}', b"ping"]
+    "extra", [b"{}", b"null", b'{"type": "ping"}', b'{"choices": []}', b'{"error": null}', b"ping"]
 )
 def test_what_is_no_answer_beside_one_does_no_harm(extra: bytes) -> None:
     assert read(sse(extra, *GOOD, extra, b"[DONE]")).status is Status.OK

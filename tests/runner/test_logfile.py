@@ -215,7 +215,7 @@ def test_a_run_reads_the_log_of_its_server(database: Database, runner: Runner, s
         (sample_,) = samples.samples_of(session, run.id)
         config = run.config
     assert server_of(sample_.trace).expert_hit_share == pytest.approx(69120 / 96768)
-    assert any("log tells of 1 sample" in check for check in run.evidence["checks"])
+    assert any("log adds values that the answers lack to 1 sample of 1" in check for check in run.evidence["checks"])
     # the times in this log are not those of the answer
     assert any("do not agree about 1 sample: " in warning for warning in run.evidence["warnings"])
     assert config is not None
@@ -272,7 +272,7 @@ def test_a_log_of_another_server_is_doubted(path: Path) -> None:
 
 def test_an_engine_whose_format_is_not_known_says_so(path: Path) -> None:
     with open_server_log(str(path), find("vllm")) as (followed, trouble):
-        assert (followed, "not of vLLM" in str(trouble)) == (None, True)
+        assert (followed, "not that of vLLM" in str(trouble)) == (None, True)
     with open_server_log(None, find("llama.cpp")) as nothing:
         assert nothing == (None, None)
     with open_server_log(str(path), find("llama.cpp")) as (followed, trouble):

@@ -168,7 +168,7 @@ def test_a_second_writer_that_waited_in_vain_is_told_so(database: Database, monk
     impatient = Database(str(database.url))
     with database.write() as session:
         machine(session, "first")
-        with pytest.raises(StorageError, match="busy"), impatient.write() as second_session:
+        with pytest.raises(StorageError, match="locked by another process"), impatient.write() as second_session:
             machine(second_session, "second")
     with impatient.write() as session:
         machine(session, "later")

@@ -64,7 +64,7 @@ def test_kv_type_and_batch(client: TestClient) -> None:
 def test_an_estimate_is_called_one(client: TestClient) -> None:
     shape = {**MODELS["Llama-3.1-8B"], "warp_heads": 8}
     doubted = ask(client, {"bandwidth": "100", "config": pack_config(json.dumps(shape))})
-    assert "An estimate, no bound: Roofmark does not understand warp_heads" in doubted
+    assert "An estimate, not a bound: Roofmark does not understand warp_heads" in doubted
     del shape["warp_heads"]
     assert "not a bound" not in ask(client, {"bandwidth": "100", "config": pack_config(json.dumps(shape))})
     assert "not a bound: the figures" in ask(client, TYPED)

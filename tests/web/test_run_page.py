@@ -205,7 +205,7 @@ def test_progress_streams_and_works_without_scripts(
 @pytest.mark.parametrize(
     ("status", "error", "sentence"),
     [
-        ("failed", "The server needs an API key.", "The server needs an API key. What had been measured"),
+        ("failed", "The server needs an API key.", "The server needs an API key. The samples measured before that"),
         ("cancelled", None, "The run was cancelled after 1 of 6 samples; they are kept below."),
         ("interrupted", None, "The run was interrupted after 1 of 6 samples; they are kept below."),
     ],
