@@ -49,7 +49,7 @@ def _mismatched(path: Path) -> Iterator[str]:
     for call in ast.walk(ast.parse(path.read_text())):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "_" and call.keywords:
             message, values = call.args[0], {keyword.arg for keyword in call.keywords}
-            if isinstance(message, ast.Constant) and None not in values:
+            if isinstance(message, ast.Constant) and isinstance(message.value, str) and None not in values:
                 fields = {name.split(".")[0] for _, name, _, _ in string.Formatter().parse(message.value) if name}
                 if fields != values - {"n"} | fields & {"n"}:
                     yield f"{path}:{call.lineno}: {message.value}"

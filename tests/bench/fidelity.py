@@ -12,7 +12,7 @@ from app.engines.http import ServerClient
 from app.engines.protocol.sse import record
 from app.engines.protocol.trace_builder import is_alive, is_token, read_trace
 from app.metrics.token_times import first_token_ms, span_ms
-from tests.bench.replayed import server
+from tests.bench.replayed import is_faithful, server
 from tests.bench.table import Figure, at_most, medians
 
 ROUNDS = 5
@@ -85,7 +85,7 @@ def run() -> Iterator[Figure]:
             rows = [(*bare(port, count), *ours(port, count), *our_cpu_us(port, count)) for _ in range(ROUNDS)]
         ttft, decode, reading, whole, our_ttft, our_decode, our_reading, our_whole = medians(rows)
         what = f"at {rate:,} events/s: "
-        yield Figure(f"{what}TTFT", our_ttft, ttft, "ms", "within 1 ms", abs(our_ttft - ttft) <= 1)
+        yield Figure(f"{what}TTFT", our_ttft, ttft, "ms", "at most 1 ms later", is_faithful(our_ttft, ttft))
         close = abs(our_decode / decode - 1) <= 0.005
         yield Figure(f"{what}decode", our_decode, decode, "tok/s", "within 0.5 %", close)
         yield at_most(f"{what}CPU per event, to the numbers", our_whole, whole, "us", 5)
