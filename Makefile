@@ -26,7 +26,7 @@ run: $(venv)/with-postgres
 
 # all of them on every core; a few of them faster without
 test: $(venv)/with-demo+test
-	@$(bin)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses auto --dist worksteal)
+	@$(bin)/python -m pytest $(if $(ARGS),$(ARGS),--numprocesses auto)
 
 lint: $(venv)/with-lint+test
 	$(bin)/ruff check .

@@ -189,9 +189,10 @@ def test_the_cache_suite_measures_fresh_and_reused_apart() -> None:
     assert {sample.cache_defeat for sample in samples_ if sample.reuses_cache} == {CacheDefeat.NONE}
     assert not any({"cached", "cache_state_unknown"} & set(sample.flags) for sample in samples_)
     assert len({body["messages"][0]["content"] for body in replay.posted()}) == 1
-    of_all = {(metric.metric, metric.source): metric for metric in compute_metrics(samples_)}
-    assert of_all["ttft_ms", "client"].samples == 2
-    assert of_all["ttft_reused_ms", "client"].samples == 2
+    metrics = {(metric.metric, metric.source): metric for metric in compute_metrics(samples_)}
+    for ttft in (metrics["ttft_ms", "client"], metrics["ttft_reused_ms", "client"]):
+        # a busy machine may read an answer in one piece
+        assert ttft.samples + ttft.left_out.get("one_piece", 0) == 2
 
 
 def test_a_server_that_reuses_nothing_has_no_reused_ttft() -> None:
