@@ -461,6 +461,10 @@ def test_where_no_rule_speaks_it_says_what_is_not_known() -> None:
     assert plain.unknown[0].startswith("TTFT: the server does not state how long it worked on the prompt")
     assert plain.unknown[1] == "Decode: nothing stands out in 100 tok/s. There is no ceiling to compare it with."
     quick = limits(Evidence(samples_of(made=replace(CLEAN, events=stream(30, 10), server=figures(prompt_ms=14.0)))))
+    refused = limits(Evidence(samples_of(flags=("implausible",))))
+    assert refused.unknown[0] == (
+        "TTFT: the server's time for the prompt does not count, so the parts of the 100 ms are unknown."
+    )
     assert quick.unknown[0] == "TTFT: nothing stands out; the server worked on the prompt for 14.0 of 30.0 ms."
     result = limits_of_run(samples_of(), samples_of()[0].point, Unknown("No geometry.", "Tell it.", "model"))
     assert result.unknown == ("Decode: nothing stands out in 100 tok/s. No geometry. Tell it.",)

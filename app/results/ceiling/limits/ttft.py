@@ -106,6 +106,12 @@ def unknown(evidence: Evidence) -> Iterator[str]:
             where=parts.where("prompt_ms"),
         )
     elif any(sample.trace.server and sample.trace.server.prompt_ms for sample in evidence.usable):
+        if evidence.streams == 1:
+            yield _(
+                "TTFT: the server's time for the prompt does not count, so the parts of the {ttft_ms} ms are unknown.",
+                ttft_ms=format_number(parts.ttft_ms),
+            )
+            return
         yield _(
             "TTFT: several prompts were processed at the same time, so the parts of one prompt's {ttft_ms} ms are "
             "unknown.",
