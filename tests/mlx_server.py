@@ -81,7 +81,7 @@ def mlx_server(folder: Path) -> Iterator[str]:
         assert process.poll() is None, (folder / "mlx.log").read_text()
         try:
             return httpx.get(f"{url}/health", trust_env=False).status_code == 200
-        except httpx.TransportError:
+        except httpx.TransportError:  # it does not listen yet
             return False
 
     try:

@@ -63,7 +63,7 @@ def load_command(name: str) -> TyperCommand | TyperGroup:
         gc.freeze()
     finally:
         gc.enable()
-    command: TyperCommand | TyperGroup = get_group(module.commands).commands[name]  # type: ignore[assignment]
+    command: TyperCommand | TyperGroup = get_group(module.commands).commands[name]  # type: ignore[assignment]  # Typer vendors Click's types
     return command
 
 

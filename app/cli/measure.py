@@ -244,7 +244,7 @@ def _machine_at(session: Session, base_url: str) -> Machine:
 class TerminalProgress:
     """Prints a run's progress to standard error, one line per step; on a terminal, a waiting line is rewritten.
 
-    Elsewhere, as in a log file, a phase that is told again is not printed again.
+    Elsewhere, as in a log file, a phase is printed once, however often it is reported.
     """
 
     def __init__(self) -> None:

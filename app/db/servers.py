@@ -78,8 +78,8 @@ def remember(
     model_id: str | None = None,
     anew: bool = False,
 ) -> None:
-    """Keeps what a probe, a request or a person said; `settings` of one model where its id is given. A setting of None
-    is forgotten, of the server too.
+    """Stores what a probe, a request or a person stated; with a model id, `settings` are those of that model. A setting
+    of None is removed, from the server too.
 
     Capabilities learned from one version of an engine do not hold for another one; nor, with `anew`, for a server that
     a person has probed again, since most report no version.

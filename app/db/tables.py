@@ -133,7 +133,7 @@ class Server(SQLModel, table=True):
     facts: dict[str, Any] = _json(dict)
     """The last probe: engine_version, models, context_tokens, settings."""
     settings: dict[str, Any] = _json(dict)
-    """What a probe cannot know and a person said once: cards, split_mode, KV types, ..."""
+    """What a probe cannot detect and a person stated: cards, split_mode, KV types, ..."""
     model_settings: dict[str, dict[str, Any]] = _json(dict)
     """The same of single models, by their ids, where the server has several."""
     log_path: str | None = Field(default=None, max_length=1000)

@@ -138,7 +138,7 @@ class ActiveRun:
 
 
 def next_seconds(timed: TimedSample) -> float:
-    """How long the next round like this one takes: a model is loaded once, and others that held the queue are gone."""
+    """Returns the seconds that the next round like this one takes, without the loading and the queue of this one."""
     server = timed.sample.trace.server
     once_ms = ((server.load_ms or 0) + (server.queue_ms or 0)) if server is not None else 0
     return max(0.0, timed.seconds - once_ms / 1000)

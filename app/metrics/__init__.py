@@ -127,8 +127,8 @@ def headline_metrics(sample: Sample) -> dict[str, float | None]:
 
 
 def compute_metrics(samples: Sequence[Sample]) -> list[MetricResult]:
-    """Every metric of every point. Warm-ups count only where their metric says so; disqualified samples are counted as
-    left out."""
+    """Computes every metric of every workload. Warm-ups count only for metrics with `counts_warmups`; disqualified
+    samples are counted as left out."""
     samples = with_prefill_overlaps(samples)
     fresh, reused = (_by_point(samples, for_cached_prompt) for for_cached_prompt in (False, True))
     whole: dict[Workload, list[Sample]] = {}

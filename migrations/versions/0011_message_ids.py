@@ -90,7 +90,7 @@ def _renamed_text(text: str, messages: Mapping[str, Renamed]) -> str:
     try:
         before = json.loads(text)
         after = json.loads(text, object_hook=partial(_renamed, messages=messages))
-    except ValueError:
+    except ValueError:  # a person's words, or a server's
         return text
     return text if after == before else json.dumps(after)
 

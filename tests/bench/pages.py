@@ -195,7 +195,7 @@ def _status(port: int, path: str) -> int | None:
         connection.request("GET", path, headers={"accept-encoding": "gzip"})
         answer = connection.getresponse()
         answer.read()
-    except OSError:
+    except OSError:  # the server does not listen yet
         return None
     finally:
         connection.close()

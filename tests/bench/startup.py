@@ -62,7 +62,7 @@ def server_ready_s(folder: str) -> float:
                 connection.request("GET", "/health")
                 if connection.getresponse().status == 200:
                     return time.perf_counter() - began
-            except OSError:
+            except OSError:  # it does not listen yet
                 time.sleep(0.005)
             finally:
                 connection.close()

@@ -43,5 +43,5 @@ def running_dashboard(data_dir: Path, **settings: str) -> Iterator[str]:
 def _answers(address: str) -> bool:
     try:
         return httpx.get(f"{address}/health").is_success
-    except httpx.TransportError:
+    except httpx.TransportError:  # it does not listen yet
         return False

@@ -366,7 +366,7 @@ def test_what_runs_a_model_of_lemonade(connect: Connect) -> None:
     assert qwen.settings == {
         "devices": "gpu", "flags": "--no-mmap", "gpu_layers": 99, "recipe": "llamacpp (vulkan)",
     }  # fmt: skip
-    assert qwen.file_path == "/root/hub/models--q/Qwen3-8B-Q4_1.gguf"
+    assert qwen.file_path == "/srv/hub/models--q/Qwen3-8B-Q4_1.gguf"
     assert (gemma.engine, gemma.is_loaded, gemma.settings) == (None, True, {"recipe": "flm", "devices": "npu"})
     assert (cloud.runs_on, info.models[-1]) == ("fireworks", cloud)
     assert "not-for-others" not in json.dumps(asdict(info))

@@ -66,7 +66,7 @@ def test_no_base_url(typed: str) -> None:
 def test_any_text_is_a_base_url_or_bad_input(text: str) -> None:
     try:
         base = normalise_base_url(text)
-    except BadInput:
+    except BadInput:  # refused in a sentence, as the test allows
         return
     assert normalise_base_url(base) == base
     assert base.startswith(("http://", "https://"))

@@ -111,7 +111,7 @@ def test_one_odd_value_anywhere(key: str, data: st.DataObject) -> None:
     status, headers, body = answers[path]
     try:
         value = json.loads(body)
-    except ValueError:
+    except ValueError:  # an answer that is no JSON is replaced by one
         value = {}
     place = data.draw(st.sampled_from(list(places(value))))
     new = json.dumps(changed(value, place, data.draw(odd_values)))

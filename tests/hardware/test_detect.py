@@ -422,7 +422,7 @@ ODD = st.recursive(
 @example(odd=None, text="\r0")
 def test_no_output_whatever_breaks_a_parser(parse: Callable[[str], object], odd: object, text: str) -> None:
     for output in (json.dumps(odd), text):
-        with suppress(ToolUnavailable):
+        with suppress(ToolUnavailable):  # the one error that a parser may raise
             parse(output)
 
 

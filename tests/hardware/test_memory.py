@@ -94,7 +94,7 @@ def test_a_width_no_bus_has_is_refused(bits: int) -> None:
 
 @given(st.text(max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    with suppress(BadInput):
+    with suppress(BadInput):  # the one error that it may raise
         kind, rate = parse_speed(text)
         if rate is not None:
             check_data_rate(rate, kind)

@@ -21,7 +21,7 @@ from tests.runner.conftest import add_server, run_named
 from tests.runner.listeners import silent
 
 # Apprise imports it for the encryption of mails
-pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise imports it
 
 MODELS = {"/v1/models": Script.json({"object": "list", "data": [{"id": "syn-1", "object": "model"}]})}
 SECRET = "hook-that-nobody-may-see"

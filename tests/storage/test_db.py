@@ -145,7 +145,7 @@ def _in_threads(jobs: list[Callable[[], None]]) -> None:
     def guarded(job: Callable[[], None]) -> None:
         try:
             job()
-        except BaseException as error:
+        except BaseException as error:  # raised below, in the test's own thread
             errors.append(error)
 
     threads = [threading.Thread(target=guarded, args=(job,)) for job in jobs]
@@ -260,7 +260,7 @@ def test_a_postgres_that_is_not_there_is_one_sentence(postgres_databases: Postgr
 @pytest.mark.parametrize("text_of_it", ["\0", "fan\0tastic"])
 def test_a_character_that_no_database_stores_is_the_persons_slip(database: Database, text_of_it: str) -> None:
     """SQLite keeps it, PostgreSQL does not: neither takes it for a fault of its own."""
-    with suppress(BadInput), database.write() as session:
+    with suppress(BadInput), database.write() as session:  # PostgreSQL refuses it, SQLite does not
         session.add(Machine(slug="a", name=text_of_it))
-    with suppress(BadInput), database.read() as session:
+    with suppress(BadInput), database.read() as session:  # as above
         session.exec(select(Machine).where(Machine.name == text_of_it)).all()

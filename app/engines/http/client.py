@@ -67,7 +67,7 @@ class ServerClient:
         if full_path not in self._answers_by_path:
             try:
                 self._answers_by_path[full_path] = self._request("GET", path, None)
-            except ServerError as problem:
+            except ServerError as problem:  # raised below, now and whenever this path is asked for
                 self._answers_by_path[full_path] = problem
         answer = self._answers_by_path[full_path]
         if isinstance(answer, ServerError):

@@ -224,7 +224,7 @@ class GuardedBackend(httpcore.NetworkBackend):
             try:
                 stream = self._backend.connect_tcp(str(address), port, timeout, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                cause = error.__cause__
+                cause = error.__cause__  # raised below, where no other address answers either
                 continue
             connected = stream.get_extra_info("socket")
             if port == self._own_port and connected.getsockname()[0] == connected.getpeername()[0]:

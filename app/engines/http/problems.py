@@ -134,4 +134,4 @@ def with_words(sentence: str, words: str | None) -> str:
     """`sentence`, which has no full stop yet, followed by the server's own words if there are any."""
     if not words:
         return _("{sentence}.", sentence=sentence)
-    return _("{said}: {words}.", said=sentence, words=words.rstrip("."))
+    return _("{sentence}: {words}.", sentence=sentence, words=words.rstrip("."))

@@ -99,7 +99,7 @@ def engine_of_command(words: Sequence[str]) -> Engine | None:
 
 
 def arguments_of(engine: Engine, words: Sequence[str]) -> ModelArguments | None:
-    """What the engine's own part of a command line says; None where it cannot be told where that begins.
+    """The settings in the engine's own part of a command line; None where the line does not show where that begins.
 
     The program of a fork may have the name of the engine that it was made from.
     """

@@ -9,7 +9,7 @@ from tests.replay import Script
 QWEN = "Qwen3-8B-GGUF"
 GEMMA = "Gemma3-4b-it-FLM"
 COMMAND = [
-    "/root/.cache/lemonade/bin/llamacpp/vulkan/llama-server", "-m", "/root/hub/models--q/Qwen3-8B-Q4_1.gguf",
+    "/opt/lemonade/bin/llamacpp/vulkan/llama-server", "-m", "/srv/hub/models--q/Qwen3-8B-Q4_1.gguf",
     "--ctx-size", "8192", "--port", "8002", "--no-mmap", "--api-key", "not-for-others", "-ngl", "99",
 ]  # fmt: skip
 
