@@ -115,8 +115,8 @@ def _servers(session: Session) -> list[Server]:
         ("m3-ultra", 8000, "openai", ("M3 Ultra", 1, 192, 819, None)),
     ]
     made = []
-    for name, port, engine, accelerator in server_rows:
-        machine: Machine = machines.add_machine(session, name, kind="desktop", accelerators=[accelerator(*accelerator)])
+    for name, port, engine, card in server_rows:
+        machine: Machine = machines.add_machine(session, name, kind="desktop", accelerators=[accelerator(*card)])
         assert machine.id is not None
         title = f"{name} {port}"
         made.append(servers.add_server(session, machine.id, title, engine, f"http://127.0.0.1:{port}"))

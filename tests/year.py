@@ -1,8 +1,9 @@
 """A notebook of a year, made up but deterministic: 340 runs on three machines, with answers that are known.
 
-6 models in 4 quantizations each, measured anew with each of 8 builds of llama.cpp. Build UPDATE slowed decode down by
-8 % on the machine strix-halo; the run WRONG is 45 % slower than the others of its configuration; mac-studio is busy with
-other work; the workstation has a second card since DOUBLED; strix-halo tried a KV cache of q8_0 since QUANTIZED_KV.
+6 models in up to 4 quantizations each, measured anew with each of 8 builds of llama.cpp. Build UPDATE slowed decode
+down by 8 % on the machine strix-halo; the run WRONG is 45 % slower than the others of its configuration; mac-studio is
+busy with other work; the workstation has a second card since DOUBLED; strix-halo runs Qwen3 with a KV cache of q8_0
+since QUANTIZED_KV.
 """
 
 import random
