@@ -10,7 +10,8 @@ from starlette.responses import RedirectResponse, Response
 from app import charts
 from app.ceiling.number_formats import KV_BITS, USUAL_BITS
 from app.core.errors import BadInput
-from app.db import devices, models
+from app.db import devices, machines, models
+from app.db.tables import Machine
 from app.web.calculator import EXAMPLE, calculate, pack_config
 from app.web.deps import DatabaseDep, Form, ReadSession
 from app.web.forms import Fields
@@ -44,6 +45,12 @@ def read_config(request: Request, database: DatabaseDep, form: Form) -> Response
 _MODEL = ("model", "as_bits", "total", "active", "layers", "kv_heads", "head_dim")
 
 
+def _unmeasured(session: Session) -> Machine | None:
+    """This machine while the bandwidth of its memory is unknown."""
+    machine = machines.local_machine(session)
+    return machine if machine and not machines.devices(session, machine)[0].bandwidths else None
+
+
 def _page(
     request: Request, session: Session, form: Fields, is_example: bool, error: BadInput | None = None
 ) -> Response:
@@ -62,6 +69,7 @@ def _page(
         status=error.http_status if error else 200,
         form=form,
         calculation=calculation,
+        unmeasured=_unmeasured(session) if calculation and calculation.no_decode else None,
         figure=charts.against_context(calculation.curve) if calculation else None,
         error=error,
         is_example=is_example,
