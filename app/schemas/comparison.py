@@ -15,6 +15,7 @@ class Subject(Document):
     key: str = Field(description="The name it was asked for by: a run's id, or `config:` and one.")
     public_id: str = Field(description="The id of the run, or of the configuration's newest run.")
     title: str
+    name: str = Field(description="What tells it apart from the other subjects.")
     unit: str = Field(description="What one value is of: repetition or run.")
     data_source: str
     runs: list[str] = Field(description="The ids of all runs behind the values.")
@@ -106,6 +107,7 @@ class ComparisonDocument(Document):
 
     schema_id: Literal["roofmark.compare/2"] = Field(alias="schema")
     subjects: list[Subject]
+    shared: list[str] = Field(description="What all subjects have in common.")
     differences: list[Difference]
     pairs: list[Pair]
     points: list[ComparedPoint]

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from sqlmodel import Session
 
-from app.core.configuration import model_names
 from app.core.errors import BadInput
 from app.core.i18n import _, enumerated, joined
 from app.core.samples import Workload
@@ -23,6 +22,7 @@ from app.metrics.summary import summarise
 from app.results.compare.differences import differences, differing_settings, unknown_settings
 from app.results.compare.eligibility import refusal_reason_lengths, refusal_reason_pair, refusal_reason_point
 from app.results.compare.gaps_and_ceilings import gap_distribution, subject_ceilings
+from app.results.compare.names import model_names_of, name_subjects
 from app.results.compare.observations import NO_FIGURES, Figures, SubjectData, load_subjects, resolve
 from app.results.compare.result import (
     LETTERS,
@@ -67,11 +67,14 @@ def compare(
     tables = _Tables(session, subjects, reasons, main, limit)
     points = tuple(tables.at(point, keys, extra_keys) for point in _points(subjects))
     main_table = next((table for table in points if table.point == main), None)
+    models = model_names_of(subjects)
+    naming = name_subjects(subjects, models, engine_titles)
     return Comparison(
         subjects=tuple(
-            _subject(letter, subject, title)
-            for letter, subject, title in zip(LETTERS, subjects, _titles(subjects), strict=False)
+            _subject(letter, subject, _title(subject, model), name)
+            for letter, subject, model, name in zip(LETTERS, subjects, models, naming.names, strict=False)
         ),
+        shared=naming.shared,
         differences=differing,
         pairs=tuple(
             Pair(
@@ -120,35 +123,22 @@ def _reasons_not_comparable(subjects: Sequence[SubjectData]) -> list[str]:
     ]
 
 
-def _titles(subjects: Sequence[SubjectData]) -> list[str]:
-    """Returns model and quantization of each subject; with the whole model id when two models of a server share the
-    name."""
-    snapshots = {
-        place: snapshot_of(side.config, side.model)
-        for place, side in enumerate(subject.run for subject in subjects)
-        if side.config and side.model
-    }
-    is_one_server = len({subject.run.server_id for subject in subjects}) == 1
-    names = (
-        model_names(list(snapshots.values())) if is_one_server else [snapshot.model for snapshot in snapshots.values()]
-    )
-    titles = {
-        place: replace(snapshot, model=name).model_title
-        for (place, snapshot), name in zip(snapshots.items(), names, strict=True)
-    }
-    return [
-        titles.get(place) or _("Run {public_id}", public_id=subject.run.public_id)
-        for place, subject in enumerate(subjects)
-    ]
+def _title(subject: SubjectData, model_name: str) -> str:
+    """Returns model and quantization of a subject."""
+    config, model = subject.run.config, subject.run.model
+    if config is None or model is None:
+        return _("Run {public_id}", public_id=subject.run.public_id)
+    return replace(snapshot_of(config, model), model=model_name).model_title
 
 
-def _subject(letter: str, subject: SubjectData, title: str) -> Subject:
+def _subject(letter: str, subject: SubjectData, title: str, name: str) -> Subject:
     run, config, model = subject.run, subject.run.config, subject.run.model
     return Subject(
         letter=letter,
         key=subject.reference.key,
         public_id=run.public_id,
         title=title,
+        name=name,
         unit=subject.unit,
         data_source=subject.data_source,
         runs=subject.runs,

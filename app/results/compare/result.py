@@ -27,6 +27,8 @@ class Subject:
     """The public id of the run, or of the configuration's newest run."""
     title: str
     """Model and quantization."""
+    name: str
+    """What tells it apart from the others, and from them alone."""
     unit: str
     """What one value is of: repetition or run."""
     data_source: str
@@ -149,6 +151,8 @@ class Comparison:
     """A comparison. Each tuple of values has one item per subject, in their order; verdicts compare with the first."""
 
     subjects: tuple[Subject, ...]
+    shared: tuple[str, ...]
+    """What all subjects have in common, in words; names leave it out."""
     differences: tuple[Difference, ...]
     pairs: tuple[Pair, ...]
     """One pair for every subject except the first."""
