@@ -1,14 +1,15 @@
 """Runs that stand off from the other runs of their configuration: "decode 45 % below the other runs".
 
 The others are those before and after it in time: up to NEIGHBOURS on each side with the same machine, configuration,
-version of the suite and hardware, finished and not hidden. `app.stats.outliers` decides. A run that others agree with is
-none: it is at another level, which `history.level_shifts` reports.
+version of the suite and hardware, finished and not hidden. `app.stats.outliers` decides. A run that two others agree
+with is none: it is at another level, which `history.level_shifts` reports.
 """
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import median
 from typing import Any, NamedTuple
 
 from sqlalchemy import Text, cast, func, select
@@ -16,16 +17,16 @@ from sqlalchemy.orm import aliased
 from sqlmodel import Session, col
 
 from app.core.arrays import Floats, Places, np
-from app.core.i18n import _, as_sentence, enumerated, joined, lower_first, upper_first
+from app.core.i18n import _, as_sentence, enumerated, joined, loads, lower_first, upper_first
 from app.core.units import format_number
-from app.db.database import cached_query, loads
+from app.db.database import cached_query
 from app.db.tables import Measurement, Run
 from app.metrics import HEADLINE_METRICS, metrics
 from app.results.compare.soundness import unsound_by_run
 from app.results.hardware import HardwareChange, device_changes, thaw_devices
-from app.results.history.table import HistoryTable, group_places
+from app.results.history.table import HistoryTable
 from app.results.run_filter import NOT_HIDDEN
-from app.stats.outliers import outliers
+from app.stats.outliers import MIN_OTHERS, outliers
 from app.stats.runs import run_median
 
 NEIGHBOURS = 10
@@ -166,23 +167,28 @@ def _of_metric(
 ) -> Iterator[tuple[_Window, WrongMetric]]:
     """Yields the windows whose run stands off in a metric. Only values of one source are compared."""
     rows = [
-        (window, own, [value for run_id in window.others if (value := values.get(run_id)) and value.source == own.source])
+        (window, own, neighbours)
         for window in windows
         if (own := values.get(window.run_id))
+        and len(neighbours := _of_source(own.source, window, values)) >= MIN_OTHERS
     ]
     if not rows:
         return
-    others = np.full((len(rows), max(1, *(len(of_run) for _window, _own, of_run in rows))), np.nan)
-    variances = np.zeros(len(rows))
-    for place, (_window, _own, of_run) in enumerate(rows):
-        others[place, : len(of_run)] = [math.log(value.value) for value in of_run]
-        if of_run:
-            variances[place] = np.median([value.variance_of_median for value in of_run])
-    own_values = np.log([own.value for _window, own, _of_run in rows])
-    found = outliers(own_values, others, metrics()[key].assumed_run_deviation, variances)
-    for place in np.flatnonzero(found.is_outlier).tolist():
-        window, own, _of_run = rows[place]
-        yield window, WrongMetric(key, own.value, math.exp(found.usual[place]), int(found.others[place]))
+    others = np.full((len(rows), max(len(neighbours) for _window, _own, neighbours in rows)), np.nan)
+    for place, (_window, _own, neighbours) in enumerate(rows):
+        others[place, : len(neighbours)] = [math.log(value.value) for value in neighbours]
+    variances = np.array(
+        [median(value.variance_of_median for value in neighbours) for _window, _own, neighbours in rows]
+    )
+    own_values = np.log([own.value for _window, own, _neighbours in rows])
+    compared = outliers(own_values, others, metrics()[key].assumed_run_deviation, variances)
+    for place in np.flatnonzero(compared.is_outlier).tolist():
+        window, own, _neighbours = rows[place]
+        yield window, WrongMetric(key, own.value, math.exp(compared.usual[place]), int(compared.others[place]))
+
+
+def _of_source(source: str, window: _Window, values: Mapping[int, _Value]) -> list[_Value]:
+    return [value for run_id in window.others if (value := values.get(run_id)) and value.source == source]
 
 
 # --- the neighbours of some runs -------------------------------------------------------------------------------------
@@ -190,11 +196,15 @@ def _of_metric(
 
 def _windows(session: Session, public_ids: Collection[str]) -> list[_Window]:
     """Reads the neighbours of each run, in one query; runs without any are missing."""
-    target = aliased(Run, name="target")
+    target: Any = aliased(Run, name="target")
     started = target.started_at
-    columns = (target.id, target.public_id, target.machine_id, target.config_id, target.suite_sha256, target.hardware)
+    columns = (target.id, target.public_id, target.machine_id, target.config_id, target.suite_sha256)
+    hardware = cast(col(target.hardware), Text).label("hardware")
     targets = (
-        select(*columns, _bound(target, is_before=True).label("low"), _bound(target, is_before=False).label("high"))
+        select(
+            *(*columns, hardware),
+            *(_bound(target, is_before=True).label("low"), _bound(target, is_before=False).label("high")),
+        )
         .where(
             col(target.public_id).in_(public_ids),
             target.status == "done",
@@ -206,28 +216,29 @@ def _windows(session: Session, public_ids: Collection[str]) -> list[_Window]:
     )
     of_target = targets.c
     query = select(
-        *(of_target.id, of_target.public_id, cast(of_target.hardware, Text), col(Run.id), cast(col(Run.hardware), Text))
+        *(of_target.id, of_target.public_id, of_target.hardware),
+        *(col(Run.id).label("other_id"), cast(col(Run.hardware), Text).label("other_hardware")),
     ).where(
-        Run.config_id == of_target.config_id,
-        Run.machine_id == of_target.machine_id,
-        Run.suite_sha256 == of_target.suite_sha256,
-        Run.status == "done",
+        col(Run.config_id) == of_target.config_id,
+        col(Run.machine_id) == of_target.machine_id,
+        col(Run.suite_sha256) == of_target.suite_sha256,
+        col(Run.status) == "done",
         NOT_HIDDEN,
-        Run.id != of_target.id,
+        col(Run.id) != of_target.id,
         func.coalesce(of_target.low, col(Run.started_at)) <= Run.started_at,
         func.coalesce(of_target.high, col(Run.started_at)) >= Run.started_at,
     )
     is_same = cache(_is_same_hardware)
     others: dict[tuple[int, str], list[int]] = {}
-    for run_id, public_id, hardware, other_id, other_hardware in session.execute(query):
-        if is_same(hardware, other_hardware):
+    for run_id, public_id, own_hardware, other_id, other_hardware in session.execute(query):
+        if is_same(own_hardware, other_hardware):
             others.setdefault((run_id, public_id), []).append(other_id)
     return [_Window(run_id, public_id, ids) for (run_id, public_id), ids in others.items()]
 
 
 def _bound(target: Any, *, is_before: bool) -> Any:
     """Returns when the farthest neighbour on one side of a run started; null where there are fewer."""
-    neighbour = aliased(Run)
+    neighbour: Any = aliased(Run)
     started = col(neighbour.started_at)
     query = select(started).where(
         neighbour.config_id == target.config_id,
@@ -250,9 +261,15 @@ def _is_same_hardware(first: str, second: str) -> bool:
 
 def _values(session: Session, run_ids: Collection[int]) -> dict[str, dict[int, _Value]]:
     """Reads the shown values at the main points, by metric and run."""
-    columns = (Measurement.run_id, Measurement.source, Measurement.value, Measurement.standard_deviation)
+    columns: tuple[Any, ...] = (
+        Measurement.metric,
+        Measurement.run_id,
+        Measurement.source,
+        Measurement.value,
+        Measurement.standard_deviation,
+    )
     query = (
-        select(Measurement.metric, *columns, Measurement.sample_count)
+        select(*columns, col(Measurement.sample_count))
         .join(Run, (col(Run.id) == Measurement.run_id) & (col(Run.main_point_key) == Measurement.point_key))
         .where(
             col(Measurement.run_id).in_(run_ids),
@@ -286,7 +303,7 @@ def _suspects(points: HistoryTable, hardware: Mapping[int, Sequence[HardwareChan
     """Yields the places of the runs that stand off from the neighbours that are in the history."""
     if not len(points):
         return
-    groups = group_places([points.config_ids, points.prompt_codes, points.hardware_epoch(hardware)])
+    groups = points.segments(hardware)
     order = np.concatenate(groups)
     group_of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     offsets = np.concatenate([np.arange(-NEIGHBOURS, 0), np.arange(1, NEIGHBOURS + 1)])
@@ -298,8 +315,8 @@ def _suspects(points: HistoryTable, hardware: Mapping[int, Sequence[HardwareChan
         is_other = (inside == neighbours) & (group_of[inside] == group_of[rows][:, None])
         for key, of_metric in zip(HEADLINE_METRICS, logs, strict=True):
             others = np.where(is_other, of_metric[inside], np.nan)
-            found = outliers(of_metric[rows], others, metrics()[key].assumed_run_deviation)
-            yield order[rows[found.is_outlier]]
+            compared = outliers(of_metric[rows], others, metrics()[key].assumed_run_deviation)
+            yield order[rows[compared.is_outlier]]
 
 
 def _logs(values: Floats) -> Floats:

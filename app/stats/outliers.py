@@ -56,24 +56,25 @@ def outliers(
         companions = is_companion.sum(axis=1)
         rest = np.where(is_companion, np.nan, others)
         usual, count = _median(rest), (~np.isnan(rest)).sum(axis=1)
-        error = _error(rest, usual, values - usual, assumed_deviation, 0.0 if median_variances is None else median_variances)
-        change = np.abs(values - usual)
+        change = values - usual
+        assumed = assumed_deviation**2 + (0.0 if median_variances is None else median_variances)
+        limit = _limits(rest, usual, change, assumed)
         enough = np.where(companions == 0, count >= MIN_OTHERS, count >= MIN_OTHERS_WITH_COMPANION)
         least = np.where(count == MIN_OTHERS, -math.log1p(-MIN_CHANGE_OF_TWO), -math.log1p(-MIN_CHANGE))
-        is_outlier = enough & (companions <= 1) & (change > np.maximum(error, least))
+        is_outlier = enough & (companions <= 1) & (np.abs(change) > np.maximum(limit, least))
     return Outliers(is_outlier, usual, count)
 
 
-def _error(rest: Floats, usual: Floats, side: Floats, assumed_deviation: float, median_variances: Floats | float) -> Floats:
-    """Returns the largest distance from the median that is no outlier."""
+def _limits(rest: Floats, usual: Floats, side: Floats, assumed_variance: Floats | float) -> Floats:
+    """Returns the largest distance from the median that is no outlier; `side` has the sign of the run's side."""
     variance, count = _scatter(rest, usual)
     variance = np.maximum(variance, _one_sided(rest, usual, side))
     freedom = np.maximum(count - 1, 0)
     weight = ASSUMED_FREEDOM * np.maximum(0.0, 1 - freedom / FULL_HISTORY)
-    assumed = assumed_deviation**2 + median_variances
-    combined = (weight * assumed + freedom * variance) / np.maximum(weight + freedom, 1)
+    combined = (weight * assumed_variance + freedom * variance) / np.maximum(weight + freedom, 1)
     table = np.array([_limit(place) for place in range(rest.shape[1] + 1)])
-    return table[count] * np.sqrt(combined)
+    limits: Floats = table[count] * np.sqrt(combined)
+    return limits
 
 
 @cache
@@ -103,7 +104,8 @@ def _one_sided(rows: Floats, usual: Floats, side: Floats) -> Floats:
     """Returns the mean square distance from the median of those on the side that `side` has the sign of."""
     away = rows - usual[:, None]
     is_beyond = away * side[:, None] > 0
-    return np.where(is_beyond, away**2, 0.0).sum(axis=1) / np.maximum(is_beyond.sum(axis=1), 1)
+    squares: Floats = np.where(is_beyond, away**2, 0.0).sum(axis=1) / np.maximum(is_beyond.sum(axis=1), 1)
+    return squares
 
 
 def _variance(rows: Floats) -> tuple[Floats, Integers]:
