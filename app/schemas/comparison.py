@@ -48,6 +48,7 @@ class Pair(Document):
     differing_settings: list[str]
     unknown_settings: list[str]
     verdict: VerdictWord | None
+    words: str = Field(description="What the verdict says about each metric; empty without one.")
     unsound: list[str]
 
 
@@ -107,7 +108,8 @@ class ComparisonDocument(Document):
 
     schema_id: Literal["roofmark.compare/2"] = Field(alias="schema")
     subjects: list[Subject]
-    shared: list[str] = Field(description="What all subjects have in common.")
+    shared: list[str] = Field(description="What all subjects have in common, without settings.")
+    shared_settings: list[str]
     differences: list[Difference]
     pairs: list[Pair]
     points: list[ComparedPoint]

@@ -10,6 +10,7 @@ from app.core.i18n import N_, _, enumerated, joined, lower_first
 from app.core.units import format_size
 from app.metrics import metrics
 from app.metrics.base import Metric
+from app.results.compare.result import Comparison
 from app.stats.verdict import Ratio, Verdict, overall
 
 SIGNS: Mapping[str, str] = {"better": "▲", "worse": "▼", "same": "=", "inconclusive": "?", "mixed": "◆"}
@@ -90,6 +91,27 @@ def brief_words(ratios: Mapping[str, Ratio]) -> str:
 def sign(verdict: Verdict | str | None) -> str:
     """Returns the sign of a verdict; empty without one."""
     return SIGNS[verdict] if verdict else ""
+
+
+def incomparable_words(comparison: Comparison) -> tuple[str, ...]:
+    """Returns what makes subjects incomparable, or compares more than it seems: other suites, and other machines."""
+    suites, machines = (
+        list(dict.fromkeys(getattr(subject, part) for subject in comparison.subjects))
+        for part in ("suite_key", "machine")
+    )
+    sentences = []
+    if len(suites) > 1:
+        sentences.append(
+            _("These results cannot be compared: they are of different suites, {suites}.", suites=enumerated(suites))
+        )
+    if len(machines) > 1:
+        sentences.append(
+            _(
+                "These results are of different machines, {machines}: every difference may be the machine's.",
+                machines=enumerated(machines),
+            )
+        )
+    return tuple(sentences)
 
 
 def _pair(metric: Metric) -> tuple[str, str]:
