@@ -19,7 +19,7 @@ from app.results.compare.result import (
     settle_words,
     unsound_words,
 )
-from app.results.compare.words import incomparable_words, ratio_words, sign, verdict_words
+from app.results.compare.words import best_words, incomparable_words, ratio_words, sign, verdict_words
 from app.stats.runs import RunScatter
 from app.stats.verdict import Ratio, Verdict
 from app.suites import point_title
@@ -33,6 +33,8 @@ def comparison_text(comparison: Comparison) -> str:
     lines = [*incomparable_words(comparison), " · ".join(comparison.shared)]
     width = max(len(subject.name) for subject in comparison.subjects)
     lines += [_subject_line(subject, width) for subject in comparison.subjects]
+    if best := best_words(comparison):
+        lines.append(f"\n{best}")
     lines += [_pair_line(comparison, pair) for pair in comparison.pairs]
     if comparison.differences:
         lines.append("\nWhat differs")

@@ -93,6 +93,12 @@ class MetricRow:
         choose = max if self.better == "higher" else min
         return choose(values, key=lambda place: values[place])
 
+    @property
+    def common_count(self) -> int | None:
+        """The number of values behind each median, where it is the same everywhere and none was left out."""
+        counts = {cell.count for cell in self.cells if cell.value is not None}
+        return next(iter(counts)) if len(counts) == 1 and not any(cell.left_out for cell in self.cells) else None
+
     def share_of_largest(self, place: int) -> float:
         """Returns how long the bar of a value is, where that of the largest is 1; 0 without a value."""
         largest = max((cell.value for cell in self.cells if cell.value is not None), default=0.0)
@@ -185,6 +191,12 @@ class Comparison:
     def against_base(self, place: int) -> str:
         """Returns which two a verdict is about."""
         return _("{name} against {base}", name=self.subjects[place].name, base=self.subjects[0].name)
+
+    @property
+    def common_unit(self) -> str | None:
+        """What the values are of, where it is the same for all subjects."""
+        units = {subject.unit for subject in self.subjects}
+        return next(iter(units)) if len(units) == 1 else None
 
     @property
     def main_rows(self) -> tuple[MetricRow, ...]:

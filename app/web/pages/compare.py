@@ -21,7 +21,7 @@ from app.results.compare import Comparison, compare
 from app.results.compare.differences import MAX_NAMED_SETTINGS
 from app.results.compare.observations import CONFIG, FEWEST, MOST, WORDS
 from app.results.compare.result import Subject, order_by, pair_scatter_words
-from app.results.compare.words import incomparable_words
+from app.results.compare.words import best_words, incomparable_words
 from app.results.run_filter import RunFilter
 from app.results.run_list import list_runs
 from app.suites import point_title
@@ -94,6 +94,7 @@ def _comparison(
         comparison=comparison,
         moves=moves,
         incomparable=incomparable_words(comparison),
+        best=best_words(comparison),
         order=order_by(comparison, sort),
         sort=sort,
         sort_links=_sort_links(url(*names), comparison),
