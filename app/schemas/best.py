@@ -75,5 +75,8 @@ class BestDocument(Document):
     better: Direction
     verdict: list[str] = Field(description="What is certain, in sentences.")
     rows: list[BestRow]
+    wrong_runs: list[str] = Field(
+        description="Runs that stand off from the others of their configuration: neither best nor latest."
+    )
     hidden_runs: int = Field(description="Hidden runs, which never count.")
     runs_of_other_versions: int = Field(description="Runs of other versions of the suite, which are not comparable.")

@@ -28,6 +28,7 @@ def document(board: Leaderboard) -> dict[str, Any]:
         "better": metric.better,
         "verdict": [str(sentence) for sentence in verdict_words(board)],
         "rows": [_row(row) for row in board.rows],
+        "wrong_runs": list(board.wrong),
         "hidden_runs": board.hidden,
         "runs_of_other_versions": board.of_other_prompts,
     }

@@ -22,11 +22,12 @@ from app.db.tables import Machine, now
 from app.metrics.base import Metric
 from app.results import hardware
 from app.results.history.series import history
-from app.results.history.table import HistoryTable, microseconds
+from app.results.history.table import HistoryTable, merged, microseconds
 from app.results.history.updates import Change, Update, run_medians, updates
 from app.results.leaderboard.view import LeaderboardView
-from app.results.run_filter import RunFilter, filter_choices
+from app.results.run_filter import filter_choices
 from app.results.series import series_index
+from app.results.wrong_runs import wrong_in_history
 from app.stats.runs import RunScatter, run_scatter
 from app.stats.student import CONFIDENCE
 from app.stats.verdict import Ratio, Result, Verdict, judge
@@ -90,6 +91,8 @@ class BuildResult(NamedTuple):
     """The runs of one series with one version of its engine."""
 
     version: str
+    at: datetime
+    """When its first run started."""
     value: float
     """The median of the metric."""
     public_id: str
@@ -155,6 +158,9 @@ class Leaderboard:
     """How many hidden runs it leaves out."""
     of_other_prompts: int = 0
     """How many runs of other versions of the suite it leaves out."""
+    wrong: Sequence[str] = ()
+    """The public ids of runs that stand off from the others of their configuration: they are neither best nor
+    latest."""
     updates: Sequence[Update] = field(default=(), repr=False)
     """All engine updates within its runs."""
 
@@ -184,22 +190,36 @@ def group_title(row: Row, group: str, engine_titles: Mapping[str, str]) -> str:
     return engine_titles.get(row.engine, row.engine) if group == "engine" else str(getattr(row, group))
 
 
-def leaderboard(session: Session, view: LeaderboardView, model: str | None = None, moment: datetime | None = None) -> Leaderboard:
+def leaderboard(
+    session: Session, view: LeaderboardView, model: str | None = None, moment: datetime | None = None
+) -> Leaderboard:
     """Returns the leaderboard of a view: of all its models, or of the one with this name (`model_key`). Trends end at
     `moment`, which is now by default."""
     suite = view.where.suite or _default_suite(session)
     if suite is None:
         return Leaderboard(view, None, ())
-    points, hidden = history(session, _with_suite(view, suite), tuple(metric.key for metric in view.metrics))
+    ends_at = moment or now().replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)  # cached for an hour
+    plain = LeaderboardView(replace(view.filter, suite=suite), view.by, group="engine" if view.group == "engine" else "")
+    board = _built(session, plain, ends_at)
+    rows = [row for row in board.rows if model in (None, row.model)]
+    return replace(board, view=view, rows=_in_order(rows, view))
+
+
+@cached_query(maxsize=4)
+def _built(session: Session, view: LeaderboardView, moment: datetime) -> Leaderboard:
+    """Returns the leaderboard of all models in no particular order."""
+    points, hidden = history(session, view.where, tuple(metric.key for metric in view.metrics))
     newest = points.take(np.flatnonzero(points.prompt_codes == points.prompt_codes[-1])) if len(points) else points
-    builder = _Builder(session, view, newest, model, moment or now())
-    rows = builder.rows()
-    return Leaderboard(view, suite, _in_order(rows, view), hidden, len(points) - len(newest), builder.updates)
-
-
-def _with_suite(view: LeaderboardView, suite: str) -> RunFilter:
-    where = view.filter
-    return RunFilter(**{**where.values, "suite": suite})
+    builder = _Builder(session, view, newest, moment)
+    return Leaderboard(
+        view=view,
+        suite=view.where.suite,
+        rows=builder.rows(),
+        hidden=hidden,
+        of_other_prompts=len(points) - len(newest),
+        wrong=builder.wrong,
+        updates=builder.updates,
+    )
 
 
 def _default_suite(session: Session) -> str | None:
@@ -236,29 +256,28 @@ class _Segment(NamedTuple):
 class _Builder:
     """Makes the rows of the runs of one prompt."""
 
-    def __init__(
-        self, session: Session, view: LeaderboardView, points: HistoryTable, model: str | None, moment: datetime
-    ) -> None:
+    def __init__(self, session: Session, view: LeaderboardView, points: HistoryTable, moment: datetime) -> None:
         self._view, self._moment = view, moment
         self._configs: Mapping[int, ConfigDescription] = describe(session)
         self._names = _names(session)
         self._index = series_index(session)
-        changes = hardware.timelines(session).all_changes()
-        self.updates = updates(points, view.metrics, self._index, changes) if len(points) else []
+        self._hardware = hardware.timelines(session).all_changes()
+        self.updates = updates(points, view.metrics, self._index, self._hardware) if len(points) else []
         self._changes = _build_changes(self.updates, view.metric)
-        self._points = points.take(np.flatnonzero(points.is_known(view.place) & (points.values(view.place) > 0)))
+        recent = [places[-MAX_RUNS:] for places in points.segments(self._hardware)]
+        self.wrong = list(wrong_in_history(session, points.take(merged(recent)), self._hardware)) if recent else []
+        is_counted = points.is_known(view.place) & (points.values(view.place) > 0)
+        is_counted[points.with_public_ids(self.wrong)] = False
+        self._points = points.take(np.flatnonzero(is_counted))
         self._slugs: dict[int, str] = {
             machine_id: slug for machine_id, slug in session.exec(select(Machine.id, Machine.slug)).all() if machine_id
         }
-        self._model = model
-        self._hardware = changes
         self._scatters: dict[int, RunScatter] = {}
 
     @cached_property
     def _keys(self) -> dict[int, _Key]:
         """The row of each configuration that was measured."""
-        keys = {config_id: self._key(config_id) for config_id in sorted(self._points.used_configs)}
-        return {config_id: key for config_id, key in keys.items() if self._model in (None, key[0])}
+        return {config_id: self._key(config_id) for config_id in sorted(self._points.used_configs)}
 
     def _key(self, config_id: int) -> _Key:
         config = self._configs[config_id]
@@ -267,14 +286,13 @@ class _Builder:
 
     @cached_property
     def _segments(self) -> list[_Segment]:
-        """All configurations on each hardware; those of other models are part of the scatter, so their row is -1."""
+        """All configurations on each hardware."""
         numbers = {key: number for number, key in enumerate(dict.fromkeys(self._keys.values()))}
         segments = []
         for places in self._points.segments(self._hardware):
             config_id = int(self._points.config_ids[places[0]])
-            row = numbers[self._keys[config_id]] if config_id in self._keys else -1
-            values = self._points.values(self._view.place)[places]
-            segments.append(_Segment(row, config_id, places, float(np.median(values))))
+            value = float(np.median(self._points.values(self._view.place)[places]))
+            segments.append(_Segment(numbers[self._keys[config_id]], config_id, places, value))
         return segments
 
     def rows(self) -> list[Row]:
@@ -282,7 +300,6 @@ class _Builder:
         by_row: dict[int, list[_Segment]] = {}
         for segment in self._segments:
             by_row.setdefault(segment.row, []).append(segment)
-        by_row.pop(-1, None)
         keys = list(dict.fromkeys(self._keys.values()))
         return [self._row(keys[number], segments) for number, segments in sorted(by_row.items())]
 
@@ -377,7 +394,8 @@ class _Builder:
 
     def _build(self, version: str, places: Places) -> BuildResult:
         value = float(np.median(self._points.values(self._view.place)[places]))
-        return BuildResult(version, value, self._points.public_id(int(places[-1])), len(places))
+        at = self._points.started_at(int(places[0]))
+        return BuildResult(version, at, value, self._points.public_id(int(places[-1])), len(places))
 
     # --- statistics ---
 

@@ -5,8 +5,9 @@ from app.core.i18n import _, enumerated, lower_first
 from app.core.units import format_bytes, format_number
 from app.metrics import HEADLINE_METRICS
 from app.metrics.base import Metric
-from app.results.compare.words import change_words, metric_change
+from app.results.compare.words import metric_change
 from app.results.model.speeds import MachineSpeeds, ModelSpeeds, QuantizationSpeed
+from app.stats.verdict import Verdict
 
 MOST_MACHINES = 3
 """The most machines of which the answer of a page speaks."""
@@ -43,21 +44,23 @@ def machine_words(machine: MachineSpeeds, metric: Metric) -> str:
 
 
 def _alike(machine: MachineSpeeds, leaders: list[QuantizationSpeed], metric: Metric) -> str:
+    """Returns which quantizations are equally good, or not told apart by their runs, and how far the others are."""
     names = enumerated(_("{name} ({value})", name=speed.title, value=_value(speed, metric)) for speed in leaders)
     others = [speed for speed in machine.quantizations if speed not in leaders]
+    is_same = all(speed.ratio is None or speed.ratio.verdict is Verdict.SAME for speed in leaders)
+    if is_same:
+        sentence = _("{names} are about equally fast on {machine}", names=names, machine=machine.machine)
+    else:
+        sentence = _("{names} are not told apart by their runs on {machine}", names=names, machine=machine.machine)
     if not others:
-        return _(
-            "{names} are about equally fast on {machine}, as far as their runs tell.",
-            names=names,
-            machine=machine.machine,
-        )
+        return _("{sentence}.", sentence=sentence)
     reference = _largest(others)
     return _(
-        "{names} are about equally fast on {machine}; {other} is {change}{cost}.",
-        names=names,
-        machine=machine.machine,
+        "{sentence}. {other}: {change} than {first}{cost}.",
+        sentence=sentence,
         other=reference.title,
-        change=change_words(metric.key, reference.row.best.value / leaders[0].row.best.value),
+        change=metric_change(metric.key, reference.row.best.value / leaders[0].row.best.value),
+        first=leaders[0].title,
         cost=_cost(reference, leaders[0]),
     )
 

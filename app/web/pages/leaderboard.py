@@ -7,7 +7,7 @@ from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.charts.sparkline import year_sparkline
+from app.charts import year_sparkline
 from app.core.errors import BadInput
 from app.metrics import metrics
 from app.results import leaderboard as best
