@@ -77,9 +77,10 @@ def environment() -> "jinja2.Environment":
         first_sentence=lambda text: first_sentence(str(text)),
         flag_name=terms.flag_name,
         sentence=as_sentence,
-        lower_first=lower_first,
         suite_title=suite_title,
         device_title=device_title,
+        metric_title=lambda key: metrics()[key].title,
+        lower_first=lower_first,
     )
     return env
 

@@ -2,19 +2,19 @@
 
 speeds    the quantizations of a model on each machine, compared
 contexts  decode against context, each quantization under its ceiling
-memory    what weights and KV cache take of the devices that hold them
+memory    what a configuration takes of the memory that holds it
 verdict   the answer in words
 """
 
 from app.results.model.contexts import ContextCurve
-from app.results.model.memory import MemoryNeed
+from app.results.model.memory import MemoryUsed
 from app.results.model.speeds import MachineSpeeds, ModelSpeeds, QuantizationSpeed, model_speeds
 from app.results.model.verdict import machine_words, model_words
 
 __all__ = [
     "ContextCurve",
     "MachineSpeeds",
-    "MemoryNeed",
+    "MemoryUsed",
     "ModelSpeeds",
     "QuantizationSpeed",
     "machine_words",

@@ -1,59 +1,76 @@
-"""What a configuration takes of the memory that holds it, computed from its model and its settings."""
+"""What a configuration takes of the memory that holds it: measured by the machine's sensors, and computed."""
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
-from app import engines
-from app.ceiling.bytes_per_step import kv_bytes
-from app.results.ceiling import Decode, Placement
+from sqlalchemy import select
+from sqlmodel import Session, col
+
+from app.ceiling.fit import Fit
+from app.core.units import GIGA
+from app.db.tables import Measurement, Run
+from app.metrics.memory import MEMORY_METRICS
+from app.results.ceiling import Decode, Placement, fit_of
+
+ON_GPUS, IN_SYSTEM = MEMORY_METRICS
 
 
 @dataclass(frozen=True)
-class MemoryNeed:
-    """Weights and KV cache at one context beside the devices that hold them; computed, and without what an engine needs
-    besides."""
+class MemoryUsed:
+    """The memory of one configuration. It has a measured or a computed value, or both."""
 
-    weights_bytes: int
-    kv_bytes: int | None
-    """The KV cache of all slots; None: unknown, as the layers are."""
-    context: int
-    """The tokens in the cache of each slot."""
-    slots: int
-    devices: str
-    capacity_bytes: int | None
-    """The memory of these devices together; None: unknown."""
+    fit: Fit | None
+    """Weights and KV cache at the context that the server offers; None: unknown."""
+    measured_gb: Mapping[str, float] = field(default_factory=dict)
+    """The metrics of memory that its sensors reported, in GB by key."""
 
     @property
-    def total_bytes(self) -> int:
-        return self.weights_bytes + (self.kv_bytes or 0)
+    def measured_bytes(self) -> float | None:
+        """What was measured where the model is: on GPUs, else in system memory. None: not measured."""
+        gigabytes = self.measured_gb.get(ON_GPUS, self.measured_gb.get(IN_SYSTEM))
+        return None if gigabytes is None else gigabytes * GIGA
 
     @property
-    def free_bytes(self) -> int | None:
-        """What is left of the devices; negative where they are too small, None where their size is unknown."""
-        return None if self.capacity_bytes is None else self.capacity_bytes - self.total_bytes
+    def computed_bytes(self) -> int | None:
+        """Weights and KV cache together; None: unknown."""
+        return sum(use.needed_bytes for use in self.fit.uses) if self.fit else None
 
-    def share(self, n_bytes: int) -> float:
-        """Returns a share of the devices' memory, or of the need where that is larger or theirs is unknown."""
-        return n_bytes / max(self.total_bytes, self.capacity_bytes or 0)
+    @property
+    def used_bytes(self) -> int:
+        """The measured value, else the computed one."""
+        value = self.computed_bytes if self.measured_bytes is None else self.measured_bytes
+        return round(value or 0)
+
+    def less_than(self, other: "MemoryUsed") -> int | None:
+        """Returns how many bytes less this is than another one, both measured or both computed; None: unknown."""
+        for mine, theirs in (
+            (self.measured_bytes, other.measured_bytes),
+            (self.computed_bytes, other.computed_bytes),
+        ):
+            if mine is not None and theirs is not None:
+                return round(theirs - mine)
+        return None
 
 
-def memory_need(decode: Decode, placement: Placement) -> MemoryNeed:
-    """Returns what the configuration of a run needs at the context that its server offers, else at the one measured."""
-    context = engines.with_flags(decode.config.settings).get("context")
-    tokens = context if isinstance(context, int) and context > 0 else decode.point.mean_context()
-    slots = placement.slots or 1
-    per_slot = kv_bytes(placement.geometry, tokens, placement.kv)
-    shares = placement.device_shares
-    sizes = [share.memory_bytes for share in shares]
-    weights = placement.geometry.weights
-    assert weights is not None, "a placement has weights"
-    return MemoryNeed(
-        weights_bytes=weights.total.n_bytes,
-        kv_bytes=None if per_slot is None else slots * per_slot,
-        context=tokens,
-        slots=slots,
-        devices=" + ".join(
-            f"{count} × {name}" if (count := sum(share.device.name == name for share in shares)) > 1 else name
-            for name in dict.fromkeys(share.device.name for share in shares)
-        ),
-        capacity_bytes=sum(filter(None, sizes)) if all(sizes) else None,
+def memory_used(decode: Decode, placement: Placement | None, measured_gb: Mapping[str, float]) -> MemoryUsed | None:
+    """Returns the memory of a run's configuration; None where nothing is known of it."""
+    fit = fit_of(placement, decode.config, decode.point.mean_context()) if placement else None
+    return MemoryUsed(fit, measured_gb) if fit or measured_gb else None
+
+
+def measured_memory(session: Session, public_ids: Collection[str]) -> Mapping[str, Mapping[str, float]]:
+    """Returns the metrics of memory of some runs at their main points, in GB by public id and key."""
+    query = (
+        select(col(Run.public_id), col(Measurement.metric), col(Measurement.value))
+        .join(Measurement, (col(Measurement.run_id) == col(Run.id)) & (col(Measurement.point_key) == col(Run.main_point_key)))
+        .where(
+            col(Run.public_id).in_(public_ids),
+            col(Measurement.metric).in_(MEMORY_METRICS),
+            col(Measurement.is_shown).is_(True),
+            col(Measurement.value) > 0,
+        )
     )
+    measured: dict[str, dict[str, float]] = {}
+    for public_id, key, gigabytes in session.execute(query):
+        measured.setdefault(public_id, {})[key] = gigabytes
+    return measured

@@ -1,6 +1,6 @@
 """The quantizations of a model on each machine where it was measured, the best first."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +17,7 @@ from app.results.leaderboard.rows import Leaderboard, Row, leaderboard
 from app.results.leaderboard.verdict import Ranking, ranking
 from app.results.leaderboard.view import LeaderboardView
 from app.results.model.contexts import MARGIN, SHORTEST_CURVE, ContextCurve, chosen, curve, measured_contexts
-from app.results.model.memory import MemoryNeed, memory_need
+from app.results.model.memory import MemoryUsed, measured_memory, memory_used
 from app.stats.verdict import Ratio
 
 
@@ -28,7 +28,7 @@ class QuantizationSpeed:
     row: Row
     ratio: Ratio | None
     """Its best over the best of the machine; None for that one itself."""
-    memory: MemoryNeed | None
+    memory: MemoryUsed | None
     """None: unknown."""
 
     @property
@@ -101,36 +101,54 @@ def _machines(session: Session, board: Leaderboard) -> list[MachineSpeeds]:
     by_machine: dict[int, list[Row]] = {}
     for row in board.by_speed:
         by_machine.setdefault(row.machine_id, []).append(row)
-    measured = measured_contexts(session, [config_id for row in board.by_speed for config_id in row.config_ids])
-    on_curve = {
-        id(row): of_row for row in board.by_speed if (of_row := chosen(measured, row.config_ids, row.best.config_id))
-    }
-    public_ids = {row.best.public_id for row in board.by_speed} | {of_row.public_id for of_row in on_curve.values()}
-    decodes = {decode.public_id: decode for decode in decodes_of(session, public_ids)}
-    placements = {public_id: _placement(decode) for public_id, decode in decodes.items()}
-    machines = []
-    for rows in by_machine.values():
-        ranked = ranking(rows, board.view.metric)
-        machine_curves = []
-        longest = max([SHORTEST_CURVE, *(int(MARGIN * on_curve[id(row)].points[-1].context) for row in rows if id(row) in on_curve)])
-        for row in rows:
-            of_row = on_curve.get(id(row))
-            if of_row and (decode := decodes.get(of_row.public_id)):
+    resources = _Resources(session, board.by_speed)
+    return [_machine(board, rows, resources) for rows in by_machine.values()]
+
+
+class _Resources:
+    """What is read of all rows at once, for their curves and their memory."""
+
+    def __init__(self, session: Session, rows: Sequence[Row]) -> None:
+        measured = measured_contexts(session, [config_id for row in rows for config_id in row.config_ids])
+        best_ids = {row.best.public_id for row in rows}
+        self._on_curve = {
+            row.best.public_id: of_row
+            for row in rows
+            if (of_row := chosen(measured, row.config_ids, row.best.config_id))
+        }
+        public_ids = best_ids | {of_row.public_id for of_row in self._on_curve.values()}
+        self._decodes = {decode.public_id: decode for decode in decodes_of(session, public_ids)}
+        self._placements = {public_id: _placement(decode) for public_id, decode in self._decodes.items()}
+        self._memory = measured_memory(session, best_ids)
+
+    def memory(self, row: Row) -> MemoryUsed | None:
+        """Returns the memory of a row's best configuration; None: unknown."""
+        public_id = row.best.public_id
+        decode = self._decodes.get(public_id)
+        return memory_used(decode, self._placements[public_id], self._memory.get(public_id, {})) if decode else None
+
+    def curves(self, rows: Sequence[Row]) -> list[ContextCurve]:
+        """Returns decode against context of some rows, all up to one context."""
+        on_curve = [(row, of_row) for row in rows if (of_row := self._on_curve.get(row.best.public_id))]
+        longest = max([SHORTEST_CURVE, *(round(MARGIN * of_row.points[-1].context) for _row, of_row in on_curve)])
+        curves = []
+        for row, of_row in on_curve:
+            if decode := self._decodes.get(of_row.public_id):
                 title = " ".join(filter(None, [row.quantization or row.model, decode.config.engine_version]))
-                machine_curves.append(curve(title, of_row, decode, placements[of_row.public_id], longest))
-        machines.append(
-            MachineSpeeds(
-                machine=rows[0].machine,
-                machine_slug=rows[0].machine_slug,
-                ranking=ranked,
-                quantizations=[
-                    QuantizationSpeed(row, ranked.ratio_of(row), _memory(row, decodes, placements)) for row in rows
-                ],
-                curves=machine_curves,
-                updates=_certain_updates(board, rows),
-            )
-        )
-    return machines
+                curves.append(curve(title, of_row, decode, self._placements[of_row.public_id], longest))
+        return curves
+
+
+def _machine(board: Leaderboard, rows: Sequence[Row], resources: _Resources) -> MachineSpeeds:
+    ranked = ranking(rows, board.view.metric)
+    return MachineSpeeds(
+        machine=rows[0].machine,
+        machine_slug=rows[0].machine_slug,
+        ranking=ranked,
+        quantizations=[QuantizationSpeed(row, ranked.ratio_of(row), resources.memory(row)) for row in rows],
+        curves=resources.curves(rows),
+        updates=_certain_updates(board, rows),
+    )
 
 
 def _placement(decode: Decode) -> Placement | None:
@@ -138,11 +156,6 @@ def _placement(decode: Decode) -> Placement | None:
         decode.hardware.devices, decode.config, decode.known_geometry, gpu_share=decode.gpu_share
     )
     return placement if isinstance(placement, Placement) else None
-
-
-def _memory(row: Row, decodes: Mapping[str, Decode], placements: Mapping[str, Placement | None]) -> MemoryNeed | None:
-    decode, placement = decodes.get(row.best.public_id), placements.get(row.best.public_id)
-    return memory_need(decode, placement) if decode and placement else None
 
 
 def _certain_updates(board: Leaderboard, rows: Sequence[Row]) -> list[Update]:

@@ -69,11 +69,11 @@ def _cost(speed: QuantizationSpeed, reference: QuantizationSpeed) -> str:
     """Returns how much less or more memory one needs than another, as the end of a sentence; empty where unknown."""
     if speed.memory is None or reference.memory is None:
         return ""
-    difference = speed.memory.total_bytes - reference.memory.total_bytes
-    size = format_bytes(abs(difference))
-    if abs(difference) < 0.01 * reference.memory.total_bytes:
+    less = speed.memory.less_than(reference.memory)
+    if less is None or abs(less) < 0.01 * reference.memory.used_bytes:
         return ""
-    return _(", with {size} less memory", size=size) if difference < 0 else _(", with {size} more memory", size=size)
+    size = format_bytes(abs(less))
+    return _(", with {size} less memory", size=size) if less > 0 else _(", with {size} more memory", size=size)
 
 
 def _largest(speeds: list[QuantizationSpeed]) -> QuantizationSpeed:
@@ -81,7 +81,7 @@ def _largest(speeds: list[QuantizationSpeed]) -> QuantizationSpeed:
 
     def size(speed: QuantizationSpeed) -> tuple[float, float]:
         bits = USUAL_BITS.get(speed.row.quantization.upper(), 0.0)
-        return (speed.memory.weights_bytes if speed.memory else 0.0, bits)
+        return (speed.memory.used_bytes if speed.memory else 0.0, bits)
 
     return max(speeds, key=size)
 
