@@ -33,8 +33,9 @@ from app.results.compare.result import (
     PointRows,
     Subject,
 )
-from app.results.compare.scatter import Scatters, conclude, same_within
+from app.results.compare.scatter import MainVerdict, Scatters, conclude, same_within
 from app.results.compare.soundness import distinct_reasons
+from app.results.compare.words import verdict_words
 from app.stats.verdict import Ratio, Result, Verdict
 
 
@@ -75,6 +76,7 @@ def compare(
             for letter, subject, model, name in zip(LETTERS, subjects, models, naming.names, strict=False)
         ),
         shared=naming.shared,
+        shared_settings=naming.shared_settings,
         differences=differing,
         pairs=tuple(
             Pair(
@@ -83,6 +85,7 @@ def compare(
                 differing_settings(differing, 0, place),
                 unknown_settings(sides[0], sides[place]),
                 tables.verdict(place),
+                verdict_words(tables.main_ratios(place)),
                 tables.unsound(place),
             )
             for place in range(1, len(subjects))
@@ -195,12 +198,16 @@ class _Tables:
         keys = [key for key in metrics() if subjects_with[key] > 1]  # the others have no ratio
         points = {point.key for subject in subjects for point in subject.points}
         self._scatters = Scatters(session, {subject.scope for subject in subjects}, tuple(keys), points)
-        self._verdicts: dict[int, Verdict | None] = {}
+        self._verdicts: dict[int, MainVerdict] = {}
 
     def verdict(self, place: int) -> Verdict | None:
         """Returns the verdict on a subject against the first; None before its main point was read, and when nothing is
         comparable."""
-        return self._verdicts.get(place)
+        return self._verdicts[place].verdict if place in self._verdicts else None
+
+    def main_ratios(self, place: int) -> Mapping[str, Ratio]:
+        """Returns the ratios by metric that the verdict rests on."""
+        return self._verdicts[place].ratios if place in self._verdicts else {}
 
     def unsound(self, place: int) -> tuple[str, ...]:
         return distinct_reasons([*self._subjects[0].unsound, *self._subjects[place].unsound])
@@ -224,7 +231,7 @@ class _Tables:
             ratios = {key: ratio for verdict in verdicts for key, ratio in verdict.ratios.items()}
             judged = [_with_ratio(row, place, ratios.get(row.metric)) for row in judged]
             if together:
-                self._verdicts[place] = verdicts[0].verdict
+                self._verdicts[place] = verdicts[0]
         return tuple(judged)
 
     def _why_not(self, point: Workload) -> list[str]:

@@ -26,6 +26,7 @@ class Fact:
     group: str = ""
     """Facts of one group are written together, as model and quantization are. Without a group, a fact is in a name only
     where no other fact tells the results apart."""
+    is_setting: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class Naming:
     names: tuple[str, ...]
     """One for each result, all different."""
     shared: tuple[str, ...]
-    """What all of them have in common, in the same words."""
+    """What all of them have in common, in the same words, without settings."""
+    shared_settings: tuple[str, ...]
 
 
 def name_subjects(subjects: Sequence[SubjectData], models: Sequence[str], engine_titles: Mapping[str, str]) -> Naming:
@@ -57,10 +59,10 @@ def _facts(subject: SubjectData, model_name: str, engine_titles: Mapping[str, st
     for key in (*SETTINGS, *(key for key in settings if key not in SETTINGS)):
         if key not in IDENTITY_SETTINGS and settings.get(key) is not None:
             title = setting_title(key)
-            yield Fact(key, title, joined(lower_first(title), format_setting(settings[key], key)))
+            yield Fact(key, title, joined(lower_first(title), format_setting(settings[key], key)), is_setting=True)
     yield Fact("labels", _("Labels"), ", ".join(sorted(config.labels)) if config is not None else "")
-    yield Fact("server", _("Server"), run.server.name)
-    yield Fact("suite", _("Suite"), run.suite_key)
+    yield Fact("server", _("Server"), _("server {server}", server=run.server.name))
+    yield Fact("suite", _("Suite"), _("suite {suite}", suite=run.suite_key))
 
 
 def _last_resort(subject: SubjectData) -> tuple[str, ...]:
@@ -96,7 +98,7 @@ def name_by_difference(sides: Sequence[Sequence[Fact]], last_resort: Sequence[Se
 
     >>> facts = [[Fact("model", "Model", "Qwen3", "m"), Fact("q", "Quantization", q, "m")] for q in ("Q4_K_M", "Q8_0")]
     >>> name_by_difference(facts, [("June", "June 3"), ("June", "June 3")])
-    Naming(names=('Q4_K_M', 'Q8_0'), shared=('Qwen3',))
+    Naming(names=('Q4_K_M', 'Q8_0'), shared=('Qwen3',), shared_settings=())
     """
     texts_of = [{fact.key: fact.text for fact in side} for side in sides]
     facts = list({fact.key: fact for side in sides for fact in side}.values())
@@ -107,8 +109,12 @@ def name_by_difference(sides: Sequence[Sequence[Fact]], last_resort: Sequence[Se
         if _is_needed(group[0], words, parts):
             parts.append(words)
     names = [joined(*words, by=" · ") for words in zip(*parts, strict=True)] if parts else [""] * len(sides)
-    shared = [joined(*(fact.text for fact in group)) for group in _groups([f for f in facts if f not in differing])]
-    return Naming(tuple(_told_apart(names, last_resort)), tuple(filter(None, shared)))
+    shared = [fact for fact in facts if fact not in differing and fact.text]
+    return Naming(
+        tuple(_told_apart(names, last_resort)),
+        tuple(joined(*(fact.text for fact in group)) for group in _groups(f for f in shared if not f.is_setting)),
+        tuple(fact.text for fact in shared if fact.is_setting),
+    )
 
 
 def _groups(facts: Iterable[Fact]) -> list[list[Fact]]:

@@ -7,9 +7,10 @@ good, so that no colour is needed.
 from collections.abc import Mapping
 
 from app.core.i18n import N_, _, enumerated, joined, lower_first
-from app.core.units import format_size
+from app.core.units import format_number, format_size
 from app.metrics import metrics
 from app.metrics.base import Metric
+from app.results.compare.result import Comparison
 from app.stats.verdict import Ratio, Verdict, overall
 
 SIGNS: Mapping[str, str] = {"better": "▲", "worse": "▼", "same": "=", "inconclusive": "?", "mixed": "◆"}
@@ -90,6 +91,45 @@ def brief_words(ratios: Mapping[str, Ratio]) -> str:
 def sign(verdict: Verdict | str | None) -> str:
     """Returns the sign of a verdict; empty without one."""
     return SIGNS[verdict] if verdict else ""
+
+
+def best_words(comparison: Comparison) -> str:
+    """Returns which of several subjects has the best decode speed, and against the base; empty for two, and where no
+    decode speed is known."""
+    row = next((row for row in comparison.main_rows if row.metric == "decode_tokens_per_s"), None)
+    if row is None or row.best is None or len(comparison.subjects) == 2:
+        return ""
+    cell, name, base = row.cells[row.best], comparison.subjects[row.best].name, comparison.subjects[0].name
+    figure = joined(format_number(cell.value), row.unit)
+    if cell.ratio is None:
+        return _("{name} decodes fastest, at {figure}.", name=name, figure=figure)
+    change = ratio_words(row.metric, cell.ratio)
+    if cell.ratio.verdict is Verdict.SAME:
+        return _("{name} decodes fastest, at {figure}, about the same as {base}.", name=name, figure=figure, base=base)
+    return _(
+        "{name} decodes fastest, at {figure}: {change} than {base}.", name=name, figure=figure, change=change, base=base
+    )
+
+
+def incomparable_words(comparison: Comparison) -> tuple[str, ...]:
+    """Returns what makes subjects incomparable, or compares more than it seems: other suites, and other machines."""
+    suites, machines = (
+        list(dict.fromkeys(getattr(subject, part) for subject in comparison.subjects))
+        for part in ("suite_key", "machine")
+    )
+    sentences = []
+    if len(suites) > 1:
+        sentences.append(
+            _("These results cannot be compared: they are of different suites, {suites}.", suites=enumerated(suites))
+        )
+    if len(machines) > 1:
+        sentences.append(
+            _(
+                "These results are of different machines, {machines}: every difference may be the machine's.",
+                machines=enumerated(machines),
+            )
+        )
+    return tuple(sentences)
 
 
 def _pair(metric: Metric) -> tuple[str, str]:
