@@ -1,4 +1,4 @@
-"""What got worse or better lately, and still is: engine updates, level shifts and drifts, as one list."""
+"""What got worse or better lately, and still is: engine updates, level shifts, drifts and wrong runs, as one list."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,16 +15,20 @@ from app.db import configs
 from app.db.database import cached_query
 from app.metrics import HEADLINE_METRICS, metrics
 from app.results import hardware
+from app.results.hardware import HardwareChange
 from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, drifts, is_worse, shift_words, shifts
 from app.results.history.series import newest
 from app.results.history.table import HistoryTable
 from app.results.history.updates import Change, Update, update_words, updates
 from app.results.naming import distinct_titles
 from app.results.series import series_index
+from app.results.wrong_runs import WrongRun, wrong_in_history
 
 RECENT = timedelta(days=30)
 UPDATES_SINCE = timedelta(days=365)
 """An update that made something slower costs speed until somebody goes back, so it is news for longer."""
+WRONG_SINCE = timedelta(days=90)
+"""A wrong run waits until somebody hides it or finds it right."""
 MAX_RUNS_PER_SERIES = 64
 """The most runs of each configuration and suite."""
 LASTING_SHARE = 0.5
@@ -35,16 +39,24 @@ LASTING_SHARE = 0.5
 class RecentChange:
     """One change for a list."""
 
-    kind: Literal["update", "shift", "drift"]
+    kind: Literal["update", "shift", "drift", "wrong"]
     sentence: str
     subject: str
-    """What changed: the machine of an update, the configuration of a shift or drift."""
+    """What changed: the machine of an update, otherwise the configuration."""
     before: str
     after: str
-    """The public ids of the runs before and after it; for a drift, of the first and the newest run."""
+    """The public ids of the runs before and after it; for a drift, of the first and the newest run; for a wrong run, both its own."""
     is_worse: bool
     fingerprint: str = ""
-    """The configuration of a shift or drift; empty for an update."""
+    """The configuration; empty for an update."""
+
+
+class _WrongOne(NamedTuple):
+    """A wrong run with its configuration and when it started."""
+
+    config_id: int
+    at: datetime
+    run: WrongRun
 
 
 class _Lasting(NamedTuple):
@@ -53,6 +65,7 @@ class _Lasting(NamedTuple):
     updates: Sequence[Update]
     shifts: Sequence[Shift]
     drifts: Sequence[SeriesDrift]
+    wrong: Sequence[_WrongOne]
     used_configs: set[int]
 
 
@@ -62,7 +75,8 @@ def recent_changes(session: Session, moment: datetime, engine_titles: Mapping[st
     """
     lasting = _lasting_changes(session)
     since = moment - RECENT
-    changes: list[Update | Shift | SeriesDrift] = [
+    changes: list[Update | Shift | SeriesDrift | _WrongOne] = [
+        *(wrong for wrong in lasting.wrong if wrong.at >= moment - WRONG_SINCE),
         *(drift for drift in lasting.drifts if drift.until >= since),
         *(shift for shift in lasting.shifts if shift.at >= since),
         *(update for update in lasting.updates if update.at >= (moment - UPDATES_SINCE if update.is_worse else since)),
@@ -92,7 +106,10 @@ def _update(update: Update, engine_titles: Mapping[str, str]) -> RecentChange:
     )
 
 
-def _level_change(change: Shift | SeriesDrift, config: str, fingerprint: str) -> RecentChange:
+def _level_change(change: Shift | SeriesDrift | _WrongOne, config: str, fingerprint: str) -> RecentChange:
+    if isinstance(change, _WrongOne):
+        sentence, public_id = change.run.sentence.rstrip("."), change.run.public_id
+        return RecentChange("wrong", sentence, config, public_id, public_id, change.run.is_worse, fingerprint)
     triple = [metrics()[key] for key in HEADLINE_METRICS]
     worse = any(is_worse(metric_change, triple[metric_change.place]) for metric_change in change.metrics)
     if isinstance(change, SeriesDrift):
@@ -113,8 +130,20 @@ def _lasting_changes(session: Session) -> _Lasting:
         lasting_updates(points, updates(points, triple, series_index(session), timelines)),
         [shift for shift in shifts(points, len(triple), timelines) if shift.still_holds],
         drifts(points, len(triple), timelines),
+        _wrong_ones(session, points, timelines),
         points.used_configs,
     )
+
+
+def _wrong_ones(
+    session: Session, points: HistoryTable, timelines: Mapping[int, Sequence[HardwareChange]]
+) -> list[_WrongOne]:
+    wrong = wrong_in_history(session, points, timelines)
+    places = points.with_public_ids(wrong).tolist()
+    return [
+        _WrongOne(int(points.config_ids[place]), points.started_at(place), wrong[points.public_id(place)])
+        for place in places
+    ]
 
 
 def lasting_updates(points: HistoryTable, all_updates: Sequence[Update]) -> list[Update]:
@@ -124,7 +153,9 @@ def lasting_updates(points: HistoryTable, all_updates: Sequence[Update]) -> list
     most series were measured at counts.
     """
     first_runs = {update.series[0].before for update in all_updates}
-    prompts = {points.public_id(int(place)): points.prompt_code(int(place)) for place in points.with_public_ids(first_runs)}
+    prompts = {
+        points.public_id(int(place)): points.prompt_code(int(place)) for place in points.with_public_ids(first_runs)
+    }
     by_scope: dict[tuple[int, str, int], list[Update]] = defaultdict(list)
     for update in all_updates:
         by_scope[update.machine_id, update.engine, prompts[update.series[0].before]].append(update)

@@ -9,12 +9,13 @@ from sqlmodel import Session
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from app.charts import year_sparkline
 from app.core.i18n import _
 from app.db import runs, servers
 from app.db.tables import now
-from app.results.compare.words import ratio_words
-from app.results.history.lately import recent_changes
+from app.results.history.lately import RecentChange, recent_changes
 from app.results.latest import LatestResult, latest_result
+from app.results.leaderboard import LeaderboardView, leaderboard
 from app.results.run_filter import RunFilter
 from app.results.run_list import list_runs
 from app.suites import DEFAULT_SUITE
@@ -25,6 +26,7 @@ from app.web.templates import engine_titles, is_partial, render
 
 MOST_CHANGES = 5
 MOST_QUEUED = 3
+MOST_BEST = 10
 
 router = APIRouter(include_in_schema=False)
 
@@ -35,19 +37,22 @@ def show_overview(request: Request, session: ReadSession) -> Response:
     if not counts:
         return _welcome(request, session)
     latest = latest_result(session, engine_titles())
-    ratios = latest.verdict.ratios if latest and latest.verdict else {}
+    board = leaderboard(session, LeaderboardView()) if latest else None
     changes = recent_changes(session, now(), engine_titles()) if latest else []
     return render(
         request,
         "overview.html",
         latest=latest,
-        change_words={key: ratio_words(key, ratio) for key, ratio in ratios.items()},
         changes=changes[:MOST_CHANGES],
-        n_worse=sum(change.is_worse for change in changes),
+        n_worse=sum(change.is_worse and change.kind != "wrong" for change in changes),
+        n_wrong=sum(change.kind == "wrong" for change in changes),
         n_more_changes=max(0, len(changes) - MOST_CHANGES),
         counts=counts,
         n_runs=sum(counts.values()),
-        answers=_answers(request, latest),
+        board=board,
+        best=board.rows[:MOST_BEST] if board else [],
+        year_sparkline=year_sparkline,
+        answers=_answers(request, latest, changes),
         **_running(session, counts),
     )
 
@@ -67,7 +72,9 @@ def show_running(request: Request, session: ReadSession, run: str = "") -> Respo
 
 def _running(session: Session, counts: Mapping[str, int]) -> dict[str, Any]:
     is_queued = counts.get("queued", 0)
-    queue = list_runs(session, RunFilter(status="queued"), descending=False, per_page=MOST_QUEUED) if is_queued else None
+    queue = (
+        list_runs(session, RunFilter(status="queued"), descending=False, per_page=MOST_QUEUED) if is_queued else None
+    )
     progresses = progress_now(session)
     return {
         "progresses": progresses,
@@ -88,16 +95,18 @@ class Answer(NamedTuple):
     path: str
 
 
-def _answers(request: Request, latest: LatestResult | None) -> list[Answer]:
+def _answers(request: Request, latest: LatestResult | None, changes: Sequence[RecentChange]) -> list[Answer]:
+    wrong = next((change.after for change in changes if change.kind == "wrong"), None)
     before = latest.before if latest else None
     pair = [("run", before.public_id), ("run", latest.row.public_id)] if latest and before else []
+    model = f"?{urlencode({'name': latest.row.model})}" if latest and latest.row.model else ""
     return [
-        Answer(_("Which quantization is fastest?"), path_for(request, "models")),
+        Answer(_("Which quantization is fastest?"), f"{path_for(request, 'model_speeds')}{model}"),
         Answer(_("What is the best per model?"), path_for(request, "models")),
         Answer(_("Did an update slow me down?"), path_for(request, "history")),
         Answer(_("What did my last change do?"), f"{path_for(request, 'compare')}?{urlencode(pair)}"),
         Answer(_("How does decode fall with context?"), path_for(request, "explore")),
-        Answer(_("Is a run wrong?"), path_for(request, "runs")),
+        Answer(_("Is a run wrong?"), path_for(request, "run", public_id=wrong) if wrong else path_for(request, "runs")),
         Answer(_("Does it fit into memory?"), path_for(request, "ceiling")),
     ]
 
