@@ -32,7 +32,9 @@ class LatestResult(Document):
     run: str
     at: Timestamp
     value: Number
-    over_best: OverBest | None = Field(description="Its configuration over the best one; null when it is the best one.")
+    over_best: OverBest | None = Field(
+        description="Its configuration over the best one; null when it is the best one."
+    )
     is_worse: bool = Field(description="Whether it is certainly worse, corrected for the number of configurations.")
 
 

@@ -199,9 +199,7 @@ def leaderboard(
     if suite is None:
         return Leaderboard(view, None, ())
     ends_at = moment or now().replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)  # cached for an hour
-    plain = LeaderboardView(
-        replace(view.filter, suite=suite), view.by, group="engine" if view.group == "engine" else ""
-    )
+    plain = LeaderboardView(replace(view.filter, suite=suite), view.by, group="engine" if view.group == "engine" else "")
     board = _built(session, plain, ends_at)
     rows = [row for row in board.rows if model in (None, row.model)]
     return replace(board, view=view, rows=_in_order(rows, view))
@@ -474,3 +472,4 @@ def _sorted(rows: Sequence[Row], key: Callable[[Row], Any], is_descending: bool)
     with_value = [row for row in rows if key(row) is not None]
     ordered = sorted(with_value, key=key, reverse=is_descending)
     return ordered + [row for row in rows if key(row) is None]
+
