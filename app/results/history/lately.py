@@ -45,7 +45,8 @@ class RecentChange:
     """What changed: the machine of an update, otherwise the configuration."""
     before: str
     after: str
-    """The public ids of the runs before and after it; for a drift, of the first and the newest run; for a wrong run, both its own."""
+    """The public ids of the runs before and after it; for a drift, of the first and the newest run; for a wrong run,
+    both its own."""
     is_worse: bool
     fingerprint: str = ""
     """The configuration; empty for an update."""

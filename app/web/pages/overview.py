@@ -71,10 +71,8 @@ def show_running(request: Request, session: ReadSession, run: str = "") -> Respo
 
 
 def _running(session: Session, counts: Mapping[str, int]) -> dict[str, Any]:
-    is_queued = counts.get("queued", 0)
-    queue = (
-        list_runs(session, RunFilter(status="queued"), descending=False, per_page=MOST_QUEUED) if is_queued else None
-    )
+    waiting = RunFilter(status="queued")
+    queue = list_runs(session, waiting, descending=False, per_page=MOST_QUEUED) if counts.get("queued") else None
     progresses = progress_now(session)
     return {
         "progresses": progresses,
