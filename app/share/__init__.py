@@ -15,7 +15,19 @@ builds every field from values that it names; nothing is ever copied whole and t
 """
 
 from app.share.options import OPTIONS, Option, OptionalField, Withheld
-from app.share.snapshot import CeilingShare, Chart, Column, DataTable, Fact, Snapshot, Tile, UserText
+from app.share.snapshot import (
+    CeilingShare,
+    Chart,
+    Column,
+    DataTable,
+    Fact,
+    MetricBar,
+    MetricBars,
+    Snapshot,
+    Tile,
+    UserText,
+    VerdictLine,
+)
 
 __all__ = [
     "OPTIONS",
@@ -24,10 +36,13 @@ __all__ = [
     "Column",
     "DataTable",
     "Fact",
+    "MetricBar",
+    "MetricBars",
     "Option",
     "OptionalField",
     "Snapshot",
     "Tile",
     "UserText",
+    "VerdictLine",
     "Withheld",
 ]
