@@ -6,6 +6,7 @@ anonymize      stored words without anything that names a person, a place or a f
 circumstances  what a run was measured with, anonymized
 figures        a chart without the links and hidden data of its points
 links          shares in the database: made, opened, revoked
+reach          who can open a link
 page           the HTML page, and the file that needs no server
 card           the picture that other sites show with the link
 formats        the same as JSON, Markdown and CSV
