@@ -91,7 +91,7 @@ class Settings(BaseSettings):
         except ValidationError as error:
             first = error.errors()[0]
             name = "ROOFMARK_" + "_".join(str(part) for part in first["loc"]).upper()
-            raise BadInput(f"Setting {name} is not usable: {first['msg']}.") from error
+            raise BadInput(f"Setting {name} is not usable: {first['msg'].removeprefix('Value error, ')}.") from error
 
     @field_validator("root_path")
     @classmethod
