@@ -52,8 +52,7 @@ def print_best(
     group: Annotated[str, typer.Option(help=f"Group by {', '.join(GROUPINGS)}.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Show the best result of each model, quantization and machine, its latest one, and what the newest build
-    changed."""
+    """Show the best result of each model, quantization and machine."""
     where = RunFilter.parse(
         {
             "machine": machine,
