@@ -26,7 +26,9 @@ def contexts(curves: Sequence[ContextCurve], run_link: RunLink) -> Figure | None
         if curve.ceiling:
             traces.append(_ceiling(series, curve))
         traces.append(_measured(series, curve, run_link(curve.public_id)))
-    longest = max([*(point.context for curve in drawn for point in curve.ceiling), *(curve.points[-1].context for curve in drawn)])
+    longest = max(
+        [*(point.context for curve in drawn for point in curve.ceiling), *(curve.points[-1].context for curve in drawn)]
+    )
     return Figure(
         data=traces,
         layout={
@@ -97,7 +99,10 @@ def _contexts_summary(drawn: Sequence[ContextCurve]) -> str:
 
 
 def builds(
-    speeds: Sequence[QuantizationSpeed], metric: Metric, updates: Sequence[Update], run_link: RunLink,
+    speeds: Sequence[QuantizationSpeed],
+    metric: Metric,
+    updates: Sequence[Update],
+    run_link: RunLink,
     update_mark: Callable[[Update], Annotation],
 ) -> Figure | None:
     """Draws the metric by version of the engine, in order of time, one line for each quantization. None where none was
@@ -111,7 +116,12 @@ def builds(
     return Figure(
         data=[_line(series, speed, metric, run_link) for series, speed in enumerate(drawn)],
         layout={
-            "xaxis": {"type": "category", "categoryorder": "array", "categoryarray": versions},
+            "xaxis": {
+                "type": "category",
+                "categoryorder": "array",
+                "categoryarray": versions,
+                "autotickangles": [0, -45, -90],  # to the left, where there is room for the words of the last one
+            },
             "yaxis": axis(title),
             "hovermode": "closest",
         },
@@ -140,9 +150,7 @@ def _line(series: int, speed: QuantizationSpeed, metric: Metric, run_link: RunLi
         "x": [build.version for build in speed.row.builds],
         "y": [round(build.value, 4) for build in speed.row.builds],
         "customdata": [run_link(build.public_id) for build in speed.row.builds],
-        "hovertemplate": hover_template(
-            speed.title, _("%{{y:,.3~r}} {unit} with %{{x}}", unit=metric.unit)
-        ),
+        "hovertemplate": hover_template(speed.title, _("%{{y:,.3~r}} {unit} with %{{x}}", unit=metric.unit)),
         "showlegend": False,
     }
 

@@ -32,9 +32,7 @@ class LatestResult(Document):
     run: str
     at: Timestamp
     value: Number
-    over_best: OverBest | None = Field(
-        description="Its configuration over the best one; null when it is the best one."
-    )
+    over_best: OverBest | None = Field(description="Its configuration over the best one; null when it is the best one.")
     is_worse: bool = Field(description="Whether it is certainly worse, corrected for the number of configurations.")
 
 

@@ -85,11 +85,15 @@ def csv(board: Leaderboard) -> str:
 
 
 def _cells(row: Row, board: Leaderboard) -> Sequence[csv_export.Cell]:
-    metric, change, ratio = board.view.metric, row.change, row.latest.against_best
+    metric, ratio = board.view.metric, row.latest.against_best
     return (
         *(row.model, row.quantization, row.machine, row.engine, row.engine_version, str(row.particulars)),
         *(metric.key, metric.unit, row.best.value, row.best.public_id, row.best.runs),
         *(row.latest.value, row.latest.public_id, row.latest.at.isoformat(), ratio.value if ratio else 1.0),
-        *(change and change.old_version, change and change.new_version, change and change.change.ratio),
-        *(None if change is None else str(change.is_certain).lower(), row.runs),
+        *(_change_cells(row.change) if row.change else (None,) * 4),
+        row.runs,
     )
+
+
+def _change_cells(change: BuildChange) -> Sequence[csv_export.Cell]:
+    return change.old_version, change.new_version, change.change.ratio, str(change.is_certain).lower()

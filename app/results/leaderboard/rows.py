@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from sqlmodel import Session, select
@@ -199,7 +199,9 @@ def leaderboard(
     if suite is None:
         return Leaderboard(view, None, ())
     ends_at = moment or now().replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)  # cached for an hour
-    plain = LeaderboardView(replace(view.filter, suite=suite), view.by, group="engine" if view.group == "engine" else "")
+    plain = LeaderboardView(
+        replace(view.filter, suite=suite), view.by, group="engine" if view.group == "engine" else ""
+    )
     board = _built(session, plain, ends_at)
     rows = [row for row in board.rows if model in (None, row.model)]
     return replace(board, view=view, rows=_in_order(rows, view))
@@ -377,8 +379,7 @@ class _Builder:
         if len(inside) > STEPS_OF_YEAR:
             steps = (share * STEPS_OF_YEAR).astype(int)
             starts = [0, *(np.flatnonzero(np.diff(steps)) + 1).tolist(), len(steps)]
-            spans = list(zip(starts[:-1], starts[1:], strict=True))
-            return [(float(np.median(share[a:b])), float(np.median(values[a:b]))) for a, b in spans]
+            return [(float(np.median(share[a:b])), float(np.median(values[a:b]))) for a, b in pairwise(starts)]
         return list(zip(share.tolist(), values.tolist(), strict=True))
 
     def _builds(self, segments: Sequence[_Segment]) -> list[BuildResult]:
@@ -472,4 +473,3 @@ def _sorted(rows: Sequence[Row], key: Callable[[Row], Any], is_descending: bool)
     with_value = [row for row in rows if key(row) is not None]
     ordered = sorted(with_value, key=key, reverse=is_descending)
     return ordered + [row for row in rows if key(row) is None]
-

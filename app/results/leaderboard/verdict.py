@@ -33,14 +33,14 @@ class Ranking:
     @property
     def leaders(self) -> list[Row]:
         """The best row, and those that are not certainly worse."""
-        others = [row for row, ratio in zip(self.rows[1:], self.ratios, strict=True) if ratio.verdict is not Verdict.WORSE]
+        others = [
+            row for row, ratio in zip(self.rows[1:], self.ratios, strict=True) if ratio.verdict is not Verdict.WORSE
+        ]
         return [*self.rows[:1], *others]
 
     def ratio_of(self, row: Row) -> Ratio | None:
         """Returns a row over the best one; None for the best one itself."""
-        return next(
-            (ratio for other, ratio in zip(self.rows[1:], self.ratios, strict=True) if other is row), None
-        )
+        return next((ratio for other, ratio in zip(self.rows[1:], self.ratios, strict=True) if other is row), None)
 
 
 def ranking(rows: Sequence[Row], metric: Metric) -> Ranking:
@@ -80,7 +80,10 @@ def _best(ranked: Ranking, metric: Metric) -> str:
         return _(
             "{lead}, without a certain difference: {rows}.",
             lead=lead,
-            rows=enumerated(_("{row} ({value})", row=place_words(row), value=value_words(row, metric)) for row in leaders[:MOST_NAMED]),
+            rows=enumerated(
+                _("{row} ({value})", row=place_words(row), value=value_words(row, metric))
+                for row in leaders[:MOST_NAMED]
+            ),
         )
     if len(rows) == 1:
         return _("{lead}: {row}, {value}.", lead=lead, row=place_words(rows[0]), value=value_words(rows[0], metric))

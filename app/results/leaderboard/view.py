@@ -1,7 +1,7 @@
 """What a leaderboard shows: which runs, by which metric, and how its rows are sorted and grouped."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from app.core.errors import BadInput
 from app.core.i18n import N_, _, enumerated
@@ -43,7 +43,7 @@ _IGNORED = {"status", "hidden"}
 class LeaderboardView:
     """What a leaderboard shows. Raises BadInput for values that make no sense."""
 
-    where: RunFilter = RunFilter()
+    where: RunFilter = field(default_factory=RunFilter)
     by: str = DEFAULT_METRIC
     """The key of a metric."""
     sort: str = DEFAULT_SORT

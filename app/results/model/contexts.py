@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import func, select
 from sqlmodel import Session, col
@@ -59,9 +59,9 @@ def measured_contexts(session: Session, config_ids: Collection[int]) -> Mapping[
 
 @cached_query(maxsize=4)
 def _measured(session: Session, config_ids: frozenset[int]) -> Mapping[int, Measured]:
-    newest_first = [col(Run.started_at).desc(), col(Run.id).desc()]
+    newest_first: list[Any] = [col(Run.started_at).desc(), col(Run.id).desc()]
     age = func.row_number().over(partition_by=[col(Run.config_id), col(Run.suite_key)], order_by=newest_first)
-    is_counted = (col(Run.config_id).in_(config_ids), Run.status == "done", NOT_HIDDEN)
+    is_counted = (col(Run.config_id).in_(config_ids), col(Run.status) == "done", NOT_HIDDEN)
     aged = select(col(Run.id), age.label("age")).where(*is_counted).subquery()
     query = (
         select(col(Run.config_id), col(Run.public_id), col(Measurement.point_key), col(Measurement.value))

@@ -62,7 +62,10 @@ def measured_memory(session: Session, public_ids: Collection[str]) -> Mapping[st
     """Returns the metrics of memory of some runs at their main points, in GB by public id and key."""
     query = (
         select(col(Run.public_id), col(Measurement.metric), col(Measurement.value))
-        .join(Measurement, (col(Measurement.run_id) == col(Run.id)) & (col(Measurement.point_key) == col(Run.main_point_key)))
+        .join(
+            Measurement,
+            (col(Measurement.run_id) == col(Run.id)) & (col(Measurement.point_key) == col(Run.main_point_key)),
+        )
         .where(
             col(Run.public_id).in_(public_ids),
             col(Measurement.metric).in_(MEMORY_METRICS),

@@ -82,9 +82,7 @@ def _section(request: Request, model: ModelSpeeds, machine: MachineSpeeds, *, ha
     def mark(update: Update) -> Annotation:
         """An update in words, with a comparison of this model's runs on both sides of it."""
         shift = next(shift for shift in update.shifts if shift.metric.key == model.metric.key)
-        change = next(
-            change for change in update.shifted(shift) if config_ids.intersection(change.series.config_ids)
-        )
+        change = next(change for change in update.shifted(shift) if config_ids.intersection(change.series.config_ids))
         query = urlencode([("run", change.before), ("run", change.after)])
         return Annotation(update_words(update, engine_titles()), links=((_("compare"), f"{compare_path}?{query}"),))
 
@@ -93,4 +91,3 @@ def _section(request: Request, model: ModelSpeeds, machine: MachineSpeeds, *, ha
         charts.model_contexts(machine.curves, link),
         charts.model_builds(machine.quantizations, model.metric, machine.updates, link, mark),
     )
-
