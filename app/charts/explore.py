@@ -18,7 +18,7 @@ from app.charts.base import (
 )
 from app.core.config_settings import NOT_STATED
 from app.core.i18n import N_, _, enumerated, joined, lower_first
-from app.core.units import plural
+from app.core.units import format_quantity, plural
 from app.results.explore.aggregate import DataPoint, ExploreResult
 from app.results.fields.field import Field, FieldValue, format_value, sort_key
 
@@ -234,6 +234,8 @@ MAX_ROWS = 200
 
 
 def format_with_unit(field: Field, value: FieldValue) -> str:
+    if isinstance(value, float):
+        return format_quantity(value, field.unit)
     return f"{format_value(value)} {field.unit}".strip()
 
 

@@ -144,8 +144,8 @@ def _has_llama_bench(key: str) -> bool:
     return engine is not None and engine.has_llama_bench
 
 
-def _spread(shown: ShownMetric | Cell) -> tuple[str, str]:
-    return units.spread(shown.value, shown.standard_deviation, shown.low, shown.high)
+def _spread(shown: ShownMetric | Cell, unit: str = "") -> tuple[str, str]:
+    return units.spread(shown.value, shown.standard_deviation, shown.low, shown.high, unit)
 
 
 def _change_interval(ratio: Ratio) -> str:
