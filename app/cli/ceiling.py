@@ -170,7 +170,8 @@ def ceiling_text(ceiling_report: Report) -> str:
         lines.append("  decode      unknown")
     if prefill:
         lines.append(f"  prefill     {'at most' if is_bound else 'about'} {prefill.words}")
-        lines.append(f"  TTFT        {'at least' if is_bound else 'about'} {format_quantity(prefill.ttft_floor_ms, 'ms')}")
+        floor = format_quantity(prefill.ttft_floor_ms, "ms")
+        lines.append(f"  TTFT        {'at least' if is_bound else 'about'} {floor}")
     if step:
         lines.append(f"  certainty   {'a bound' if is_bound else geometry.doubt}")
     assumptions = (sentence for sentence in ceiling_report.assumptions if sentence != geometry.doubt)

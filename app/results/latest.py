@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlmodel import Session, col, select
 
 from app.core.configuration import describe_changes
+from app.core.unknown_settings import known_parts, unknown_fields
 from app.db.configs import snapshot_of
 from app.db.runs import related_rows
 from app.db.tables import Machine, Run, Server
@@ -27,7 +28,9 @@ class LatestResult:
     """The run it is compared with: the one before in its series, else the newest run of the configuration before; None
     when it is the first of both."""
     changes: Sequence[str]
-    """What has changed since then, in words; empty when the same was measured again."""
+    """What is known to have changed since then, in words."""
+    unknown: Sequence[str]
+    """The fields that either side does not state, so that they may have changed unseen."""
     verdict: MainVerdict | None
     """The comparison with the run before; None without one."""
 
@@ -50,21 +53,24 @@ def latest_result(session: Session, engine_titles: Mapping[str, str]) -> LatestR
     )
     before = session.exec(of_series.options(*related_rows())).first()
     if before is not None:
-        changes = _changes(session, before, run, engine_titles)
+        changes, unknown = _changes(session, before, run, engine_titles)
     else:
         earlier = previous(session, run, engine_titles)
-        before, changes = (earlier.run, earlier.changes) if earlier else (None, [])
+        before, changes, unknown = (earlier.run, earlier.changes, earlier.unknown) if earlier else (None, [], [])
     verdict = verdicts_of_run(session, run, before).previous if before else None
-    return LatestResult(rows_by_id(session, [run.public_id])[run.public_id], before, changes, verdict)
+    row = rows_by_id(session, [run.public_id])[run.public_id]
+    return LatestResult(row, before, changes, unknown, verdict)
 
 
-def _changes(session: Session, before: Run, run: Run, engine_titles: Mapping[str, str]) -> Sequence[str]:
-    """Returns what differs between two runs of one series: the engine's version and the hardware."""
+def _changes(
+    session: Session, before: Run, run: Run, engine_titles: Mapping[str, str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Returns what differs between two runs of one series, the engine's version and the hardware, and what may."""
     assert before.config is not None
     assert run.config is not None
-    snapshots = (snapshot_of(config, config.model) for config in (before.config, run.config))
-    changes = list(describe_changes(*snapshots, engine_titles)) if before.config_id != run.config_id else []
+    then, today = (snapshot_of(config, config.model) for config in (before.config, run.config))
+    changes = describe_changes(*known_parts(then, today), engine_titles)
     if before.started_at and run.started_at:
         timelines = hardware.timelines(session, run.server_id)
         changes = [*timelines.between(run.server_id, before.started_at, run.started_at), *changes]
-    return changes
+    return changes, [field.words for field in unknown_fields(then, today)]

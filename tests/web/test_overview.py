@@ -123,7 +123,7 @@ def _take_back(database: Database, since: str) -> None:
     """Makes decode on strix-halo as fast again with every build after the one that slowed it down."""
     with database.write() as session:
         query = select(Measurement).join(Run).join(Config)  # type: ignore[arg-type]
-        query = query.where(Config.engine_version > since, Measurement.metric == "decode_tokens_per_s")  # type: ignore[operator]
+        query = query.where(Config.engine_version > since, Measurement.metric == "decode_tokens_per_s")
         for measured in session.exec(query.where(Run.machine_id == 1)):
             measured.value = (measured.value or 0) / 0.92
             session.add(measured)
