@@ -68,7 +68,5 @@ def test_without_a_server_it_says_how_to_start_one(
         assert not page.get_by_text(str(unused)).is_visible()
         page.get_by_text("ports that were tried").click()
         assert page.get_by_text(str(unused)).is_visible()
-        page.get_by_label("Address of the server").fill(f"http://127.0.0.1:{unused}")
-        page.get_by_role("button", name="Continue").click()
-        page.get_by_label("Name", exact=True).wait_for()
-        assert page.get_by_label("URL").input_value() == f"http://127.0.0.1:{unused}"
+        assert page.get_by_label("Address of the server").is_visible()
+        assert opened.overflow() == 0
