@@ -15,9 +15,9 @@ from sqlmodel import Session, col, func
 from app import engines
 from app.ceiling.decode import CurvePoint, against_context, contexts_up_to
 from app.core.config_settings import remote_host
-from app.core.i18n import _
+from app.core.i18n import _, joined, noun
 from app.core.samples import Workload
-from app.core.units import format_number, format_percent
+from app.core.units import format_number, format_percent, plural
 from app.db.database import cached_query
 from app.db.machines import MachineDevice, devices
 from app.db.models import KnownGeometry, all_stated, best_geometry
@@ -159,7 +159,7 @@ def _newest_sweeps(session: Session, run_filter: RunFilter) -> list[_Sweep]:
     speeds: dict[tuple[Any, ...], list[tuple[Workload, float]]] = {}
     for *run, point_key, tokens_per_s in session.execute(query):
         speeds.setdefault(tuple(run), []).append((Workload.from_key(point_key), tokens_per_s))
-    sweeps = [_Sweep(*run, tuple(of_run)) for run, of_run in speeds.items()]
+    sweeps = [_Sweep._make((*run, tuple(of_run))) for run, of_run in speeds.items()]
     return [sweep for sweep in sweeps if sweep.span > 0]
 
 
@@ -287,6 +287,26 @@ def _ceiling(
 
 
 # --- in words --------------------------------------------------------------------------------------------------------
+
+
+def context_verdict(curves: Sequence[ContextCurve]) -> str:
+    """Returns one or two sentences: how much all curves fall, and the one that falls most; empty without curves."""
+    if not curves:
+        return ""
+    if len(curves) == 1:
+        return curves[0].words
+    most = min(curves, key=lambda curve: curve.change)
+    least = max(curves, key=lambda curve: curve.change)
+    if least.change > -SAME_SPEED:
+        return joined(_("Most with {title}.", title=most.title), most.words)
+    range_words = _(
+        "With a long context decode falls by {low} to {high} % in {configurations}, most with {title}.",
+        low=format_number(-100 * least.change, 2),
+        high=format_number(-100 * most.change, 2),
+        configurations=plural(len(curves), noun("configuration")),
+        title=most.title,
+    )
+    return joined(range_words, most.words)
 
 
 def _sentence(curve: ContextCurve) -> str:

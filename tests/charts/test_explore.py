@@ -8,12 +8,11 @@ import pytest
 from app.charts import Figure
 from app.charts import explore as charts
 from app.charts.base import MAX_POINTS
-from app.charts.explore import empty_text, notes
 from app.core.samples import Workload
 from app.db.configs import snapshot_of
 from app.db.tables import Config, Model
 from app.metrics import metrics
-from app.results.explore import ExploreResult, View
+from app.results.explore import ExploreResult, View, empty_text, notes
 from app.results.explore.aggregate import aggregate
 from app.results.explore.observations import GroupKey, Observation, ObservationSet
 from app.results.explore.query import parse_view
@@ -120,7 +119,7 @@ def test_data_points_are_medians_with_their_ends() -> None:
 
 def test_numbers_make_a_line_and_measured_numbers_do_not() -> None:
     rows = {context(1): runs(10, 12), context(2): runs(50, config=2)}
-    (line,) = drawn(result(View("setting.context", DECODE), rows)).data
+    (line,) = drawn(result(View("setting.context", DECODE, mix="quantization,settings"), rows)).data
     assert (line["mode"], line["x"], line["y"]) == ("lines+markers", [4096, 8192], [11, 50])
     (dots,) = drawn(result(View("tpot_ms", DECODE), {context(1): [("r", None, 10.0, None, 100.0, None)]})).data
     assert dots["mode"] == "markers"
