@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from app.core.config_settings import NOT_STATED
 from app.core.i18n import N_, _, enumerated, joined, lower_first, noun
-from app.core.units import format_percent, plural
+from app.core.units import format_number, format_percent, plural
 from app.results.explore.aggregate import DataPoint, ExploreResult
 from app.results.explore.parts import Narrowing, part_title
 from app.results.fields.field import Field, FieldValue, format_value
