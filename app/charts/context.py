@@ -26,7 +26,7 @@ def context_figure(curves: Sequence[ContextCurve], link: Callable[[ContextCurve]
             "hovermode": "closest",
         },
         summary=joined(
-            _("Solid: measured, one run each. Dashed: the ceiling, which falls as the KV cache grows."),
+            _("With marks: measured, one run each. Thin and dashed: its ceiling, which falls as the KV cache grows."),
             *(
                 [_("Drawn are the {drawn} of {all} that were measured last.", drawn=len(drawn), all=len(curves))]
                 if len(drawn) < len(curves)

@@ -147,7 +147,7 @@ def _legend(result: ExploreResult, lines: Sequence[_Line]) -> tuple[LegendEntry,
     ordered = sorted(lines, key=lambda line: line.index is None)
     entries = [LegendEntry(line.index, line.title, mode=_mode(result, line)) for line in ordered]
     names_lines = result.series is not None or len(entries) > 1
-    marks = [LegendEntry(None, words, mode="markers")] if (words := mark_words(result)) else []
+    marks = [LegendEntry(None, words, mode="range")] if (words := mark_words(result)) else []
     return (*(entries if names_lines else ()), *marks)
 
 

@@ -15,7 +15,7 @@ from sqlmodel import Session, col, func
 from app import engines
 from app.ceiling.decode import CurvePoint, against_context, contexts_up_to
 from app.core.config_settings import remote_host
-from app.core.i18n import _, joined, noun
+from app.core.i18n import _, lower_first, noun
 from app.core.samples import Workload
 from app.core.units import format_number, format_percent, plural
 from app.db.database import cached_query
@@ -298,15 +298,15 @@ def context_verdict(curves: Sequence[ContextCurve]) -> str:
     most = min(curves, key=lambda curve: curve.change)
     least = max(curves, key=lambda curve: curve.change)
     if least.change > -SAME_SPEED:
-        return joined(_("Most with {title}.", title=most.title), most.words)
-    range_words = _(
-        "With a long context decode falls by {low} to {high} % in {configurations}, most with {title}.",
+        return _("{name}: {sentence}", name=most.title, sentence=lower_first(most.words))
+    return _(
+        "With a long context decode falls by {low} to {high} % in {configurations}, most with {title}: {sentence}",
         low=format_number(-100 * least.change, 2),
         high=format_number(-100 * most.change, 2),
         configurations=plural(len(curves), noun("configuration")),
         title=most.title,
+        sentence=lower_first(most.words),
     )
-    return joined(range_words, most.words)
 
 
 def _sentence(curve: ContextCurve) -> str:

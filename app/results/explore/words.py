@@ -8,7 +8,7 @@ from app.core.config_settings import NOT_STATED
 from app.core.i18n import N_, _, enumerated, joined, lower_first, noun
 from app.core.units import format_number, format_percent, plural
 from app.results.explore.aggregate import DataPoint, ExploreResult
-from app.results.explore.parts import Narrowing, part_title
+from app.results.explore.parts import MAX_LINES, Narrowing, part_title
 from app.results.fields.field import Field, FieldValue, format_value
 
 SAME = 0.02
@@ -261,6 +261,16 @@ def notes(result: ExploreResult) -> list[str]:
     if result.differing:
         names = enumerated(part_title(key) for key in result.differing)
         sentences.append(_("The lines also differ in {names}.", names=names))
+    lines = len({data_point.line for data_point in result.data_points})
+    if lines > MAX_LINES:
+        sentences.append(
+            _(
+                "Of {lines} the {distinct} with the most runs have a look of their own: choose a machine or a model to "
+                "see the others.",
+                lines=plural(lines, noun("line")),
+                distinct=MAX_LINES,
+            )
+        )
     return sentences + [exclusion_count.text for exclusion_count in result.exclusions if not result.view.at]
 
 
