@@ -130,8 +130,8 @@ def test_earlier_builds_are_left_out_when_lines_would_be_too_many() -> None:
     )
     assert {point.parts for point in result.data_points} == {(f"Engine b{MAX_LINES // 2}",)}
     assert [omission.text for omission in left_out(result)] == [
-        f"Only the newest build of each line is shown, Engine b{MAX_LINES // 2}; {len(runs) - 2} runs of earlier builds "
-        "are left out."
+        f"Only the newest build of each line is shown, Engine b{MAX_LINES // 2}; {len(runs) - 2} runs of earlier "
+        "builds are left out."
     ]
     assert verdict(result) == "Best of 2 lines: Model-1 with 17.0 tok/s (Q8_0)."
     assert [entry.title for entry in charts.figure(result, str).legend][:2] == ["Model-0", "Model-1"]  # type: ignore[union-attr]
