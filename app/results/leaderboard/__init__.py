@@ -14,6 +14,7 @@ from app.results.leaderboard.rows import (
     Row,
     RowGroup,
     leaderboard,
+    measured_suites,
     model_key,
 )
 from app.results.leaderboard.verdict import verdict_words
@@ -32,6 +33,7 @@ __all__ = [
     "csv",
     "document",
     "leaderboard",
+    "measured_suites",
     "model_key",
     "verdict_words",
 ]
