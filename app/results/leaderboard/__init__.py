@@ -15,7 +15,6 @@ from app.results.leaderboard.rows import (
     RowGroup,
     leaderboard,
     measured_suites,
-    model_key,
 )
 from app.results.leaderboard.verdict import verdict_words
 from app.results.leaderboard.view import GROUPINGS, SORTS, VIEW_PARAMETERS, LeaderboardView
@@ -34,6 +33,5 @@ __all__ = [
     "document",
     "leaderboard",
     "measured_suites",
-    "model_key",
     "verdict_words",
 ]

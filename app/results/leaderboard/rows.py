@@ -192,7 +192,7 @@ def group_title(row: Row, group: str, engine_titles: Mapping[str, str]) -> str:
 def leaderboard(
     session: Session, view: LeaderboardView, model: str | None = None, moment: datetime | None = None
 ) -> Leaderboard:
-    """Returns the leaderboard of a view: of all its models, or of the one with this name (`model_key`). Trends end at
+    """Returns the leaderboard of a view: of all its models, or of the one with this name. Trends end at
     `moment`, which is now by default."""
     suite = view.where.suite or _default_suite(session)
     if suite is None:
@@ -232,11 +232,6 @@ def _default_suite(session: Session) -> str | None:
 def measured_suites(session: Session) -> list[str]:
     """Returns the keys of all suites that were measured."""
     return list(session.exec(select(Run.suite_key).distinct().order_by(Run.suite_key)).all())
-
-
-def model_key(session: Session, config_id: int) -> str:
-    """Returns the name under which the model of a configuration has its page."""
-    return _names(session)[config_id]
 
 
 @cached_query(maxsize=1)
