@@ -14,7 +14,7 @@ from app.results.leaderboard.rows import (
     Row,
     RowGroup,
     leaderboard,
-    model_key,
+    measured_suites,
 )
 from app.results.leaderboard.verdict import verdict_words
 from app.results.leaderboard.view import GROUPINGS, SORTS, VIEW_PARAMETERS, LeaderboardView
@@ -32,6 +32,6 @@ __all__ = [
     "csv",
     "document",
     "leaderboard",
-    "model_key",
+    "measured_suites",
     "verdict_words",
 ]

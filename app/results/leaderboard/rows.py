@@ -18,14 +18,13 @@ from app.core.config_settings import remote_host
 from app.core.configuration import distinguishing_settings, model_names
 from app.db.configs import ConfigDescription, describe
 from app.db.database import cached_query
-from app.db.tables import Machine, now
+from app.db.tables import Machine, Run, now
 from app.metrics.base import Metric
 from app.results import hardware
 from app.results.history.series import history
 from app.results.history.table import HistoryTable, merged, microseconds
 from app.results.history.updates import Change, Update, run_medians, updates
 from app.results.leaderboard.view import LeaderboardView
-from app.results.run_filter import filter_choices
 from app.results.series import series_index
 from app.results.wrong_runs import wrong_in_history
 from app.stats.runs import RunScatter, run_scatter
@@ -193,7 +192,7 @@ def group_title(row: Row, group: str, engine_titles: Mapping[str, str]) -> str:
 def leaderboard(
     session: Session, view: LeaderboardView, model: str | None = None, moment: datetime | None = None
 ) -> Leaderboard:
-    """Returns the leaderboard of a view: of all its models, or of the one with this name (`model_key`). Trends end at
+    """Returns the leaderboard of a view: of all its models, or of the one with this name. Trends end at
     `moment`, which is now by default."""
     suite = view.where.suite or _default_suite(session)
     if suite is None:
@@ -225,13 +224,14 @@ def _built(session: Session, view: LeaderboardView, moment: datetime) -> Leaderb
 
 
 def _default_suite(session: Session) -> str | None:
-    keys = [key for key, _title in filter_choices(session)["suite"]]
+    keys = measured_suites(session)
     return DEFAULT_SUITE if DEFAULT_SUITE in keys else next(iter(keys), None)
 
 
-def model_key(session: Session, config_id: int) -> str:
-    """Returns the name under which the model of a configuration has its page."""
-    return _names(session)[config_id]
+@cached_query(maxsize=1)
+def measured_suites(session: Session) -> list[str]:
+    """Returns the keys of all suites that were measured."""
+    return list(session.exec(select(Run.suite_key).distinct().order_by(Run.suite_key)).all())
 
 
 @cached_query(maxsize=1)

@@ -72,6 +72,8 @@ class ModelSpeeds:
     """The machine with the best result first."""
     known_models: Sequence[KnownModel]
     """Its quantizations with the geometry of each."""
+    namesakes: Sequence[str] = ()
+    """The models whose short name this is, where several share it."""
 
     @property
     def metric(self) -> Metric:
@@ -84,17 +86,18 @@ class ModelSpeeds:
 
 
 def model_speeds(session: Session, name: str, view: LeaderboardView) -> ModelSpeeds:
-    """Returns what was measured of the model with this name (`leaderboard.model_key`). Raises NotFound for a model that
-    was never measured."""
+    """Returns what was measured of the model with this name, in full where it has namesakes. Raises NotFound for a
+    model that was never measured."""
     board = leaderboard(session, view, model=name)
-    known_models = [model for model in models.list_models(session) if model.name in {name, *_stored_names(board)}]
-    if not board.rows and not known_models:
-        raise NotFound(_("There is no model called {name!r} here.", name=name[:80]))
-    return ModelSpeeds(name, board, _machines(session, board), known_models)
-
-
-def _stored_names(board: Leaderboard) -> set[str]:
-    return {row.stored_name for row in board.rows}
+    stored_names = {row.stored_name for row in board.rows} or {name}
+    known_models = [model for model in models.list_models(session) if model.name in stored_names]
+    namesakes: list[str] = []
+    if not board.rows:
+        if not known_models:
+            raise NotFound(_("There is no model called {name!r} here.", name=name[:80]))
+        everything = leaderboard(session, view)
+        namesakes = sorted({row.model for row in everything.rows if row.stored_name == name})
+    return ModelSpeeds(name, board, _machines(session, board), known_models, namesakes)
 
 
 def _machines(session: Session, board: Leaderboard) -> list[MachineSpeeds]:

@@ -12,13 +12,13 @@ from app.charts import Figure
 from app.charts.base import Annotation
 from app.core.errors import BadInput
 from app.core.i18n import _
+from app.db.machines import all_machines
 from app.metrics import HEADLINE_METRICS, metrics
 from app.results.history.updates import Update, update_words
-from app.results.leaderboard import LeaderboardView
+from app.results.leaderboard import LeaderboardView, measured_suites
 from app.results.model import MachineSpeeds, ModelSpeeds, model_speeds, model_words
 from app.results.run_filter import RunFilter
 from app.web.deps import ReadSession
-from app.web.filter_choices import filter_choices
 from app.web.paths import path_for
 from app.web.templates import engine_titles, render
 
@@ -60,7 +60,8 @@ def show_model(request: Request, session: ReadSession, name: str) -> Response:
             for place, machine in enumerate(model.machines)
         ],
         columns=[metrics()[key] for key in dict.fromkeys((view.by, *reversed(HEADLINE_METRICS)))],
-        choices=filter_choices(session),
+        suites=[(key, key) for key in measured_suites(session)],
+        machines=[(machine.slug, machine.name) for machine in all_machines(session)],
         metrics=metrics(),
         problems=problems,
     )

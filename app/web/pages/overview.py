@@ -103,7 +103,7 @@ def _answers(request: Request, latest: LatestResult | None, changes: Sequence[Re
         Answer(_("What is the best per model?"), path_for(request, "models")),
         Answer(_("Did an update slow me down?"), path_for(request, "history")),
         Answer(_("What did my last change do?"), f"{path_for(request, 'compare')}?{urlencode(pair)}"),
-        Answer(_("How does decode fall with context?"), path_for(request, "explore")),
+        Answer(_("How does decode fall with context?"), path_for(request, "context")),
         Answer(_("Is a run wrong?"), path_for(request, "run", public_id=wrong) if wrong else path_for(request, "runs")),
         Answer(_("Does it fit into memory?"), path_for(request, "ceiling")),
     ]
