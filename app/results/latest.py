@@ -11,11 +11,12 @@ from app.db.configs import snapshot_of
 from app.db.runs import related_rows
 from app.db.tables import Machine, Run, Server
 from app.results import hardware
-from app.results.compare.baseline import verdicts_of_run
-from app.results.compare.scatter import MainVerdict
+from app.results.compare.eligibility import refusal_reason_runs
+from app.results.compare.scatter import Judged, MainVerdict, main_verdicts
+from app.results.compare.soundness import unsound_by_run
 from app.results.previous import previous
 from app.results.run_filter import NOT_HIDDEN
-from app.results.run_list import RunRow, rows_by_id
+from app.results.run_list import ShownMetric, headline_of
 from app.results.series import series_index
 
 
@@ -23,7 +24,9 @@ from app.results.series import series_index
 class LatestResult:
     """The newest finished run that counts, of a server that is in use."""
 
-    row: RunRow
+    run: Run
+    metrics: Mapping[str, ShownMetric]
+    """The headline metrics by key."""
     before: Run | None
     """The run it is compared with: the one before in its series, else the newest run of the configuration before; None
     when it is the first of both."""
@@ -57,9 +60,17 @@ def latest_result(session: Session, engine_titles: Mapping[str, str]) -> LatestR
     else:
         earlier = previous(session, run, engine_titles)
         before, changes, unknown = (earlier.run, earlier.changes, earlier.unknown) if earlier else (None, [], [])
-    verdict = verdicts_of_run(session, run, before).previous if before else None
-    row = rows_by_id(session, [run.public_id])[run.public_id]
-    return LatestResult(row, before, changes, unknown, verdict)
+    assert run.id is not None
+    verdict = _verdict(session, before, run) if before else None
+    return LatestResult(run, headline_of(session, run.id), before, changes, unknown, verdict)
+
+
+def _verdict(session: Session, before: Run, run: Run) -> MainVerdict:
+    if reason := refusal_reason_runs(before, run):
+        return MainVerdict(None, {}, reason=reason)
+    unsound = unsound_by_run(session, {before.public_id, run.public_id})
+    (verdict,) = main_verdicts(session, [(Judged.of(before), Judged.of(run))], unsound).values()
+    return verdict
 
 
 def _changes(
@@ -71,6 +82,6 @@ def _changes(
     then, today = (snapshot_of(config, config.model) for config in (before.config, run.config))
     changes = describe_changes(*known_parts(then, today), engine_titles)
     if before.started_at and run.started_at:
-        timelines = hardware.timelines(session, run.server_id)
+        timelines = hardware.timelines(session)  # of all servers: lists of changes need them, too
         changes = [*timelines.between(run.server_id, before.started_at, run.started_at), *changes]
     return changes, [field.words for field in unknown_fields(then, today)]

@@ -173,10 +173,10 @@ def latest_per_config(session: Session, where: RunFilter | None = None) -> list[
     return _rows(session, query.order_by(col(Run.started_at).desc()), HEADLINE_METRICS)
 
 
-def rows_by_id(session: Session, public_ids: Collection[str]) -> dict[str, RunRow]:
-    """Returns runs with their headline metrics, by public id; those that there are not are missing."""
-    query = _select_rows().where(col(Run.public_id).in_(public_ids))
-    return {row.public_id: row for row in _rows(session, query, HEADLINE_METRICS)}
+def headline_of(session: Session, run_id: int) -> Mapping[str, ShownMetric]:
+    """Returns the headline metrics of a run by key."""
+    shown = _shown_metrics(session, [run_id], HEADLINE_METRICS).get(run_id, {})
+    return {key: shown.get(key, NOT_MEASURED) for key in HEADLINE_METRICS}
 
 
 _COLUMNS: dict[str, Any] = {

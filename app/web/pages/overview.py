@@ -73,7 +73,7 @@ def show_running(request: Request, session: ReadSession, run: str = "") -> Respo
 def _running(session: Session, counts: Mapping[str, int]) -> dict[str, Any]:
     waiting = RunFilter(status="queued")
     queue = list_runs(session, waiting, descending=False, per_page=MOST_QUEUED) if counts.get("queued") else None
-    progresses = progress_now(session)
+    progresses = progress_now(session) if counts.get("running") else []
     return {
         "progresses": progresses,
         "running_id": _running_id(progresses),
@@ -96,8 +96,8 @@ class Answer(NamedTuple):
 def _answers(request: Request, latest: LatestResult | None, changes: Sequence[RecentChange]) -> list[Answer]:
     wrong = next((change.after for change in changes if change.kind == "wrong"), None)
     before = latest.before if latest else None
-    pair = [("run", before.public_id), ("run", latest.row.public_id)] if latest and before else []
-    model = f"?{urlencode({'name': latest.row.model})}" if latest and latest.row.model else ""
+    pair = [("run", before.public_id), ("run", latest.run.public_id)] if latest and before else []
+    model = f"?{urlencode({'name': latest.run.model.name})}" if latest and latest.run.model else ""
     return [
         Answer(_("Which quantization is fastest?"), f"{path_for(request, 'model_speeds')}{model}"),
         Answer(_("What is the best per model?"), path_for(request, "models")),
