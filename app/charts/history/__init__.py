@@ -8,7 +8,7 @@ from app.charts.history import marks, traces
 from app.charts.history.panels import Panel, layout_of, pad, panels_of
 from app.charts.history.traces import CONFIGURATION, Series, series_of
 from app.core.i18n import _, enumerated, joined, lower_first
-from app.core.units import format_date, format_number, format_quantity, plural
+from app.core.units import format_date, format_number, plural
 from app.db.configs import ConfigDescription
 from app.metrics import HEADLINE_METRICS
 from app.metrics.base import Metric
@@ -142,7 +142,7 @@ def _summary(
     newest = points[-1]
     values = joined(
         *(
-            f"{lower_first(panel.metric.title)} {format_quantity(value, panel.metric.unit)}"
+            f"{lower_first(panel.metric.title)} {format_number(value)} {panel.metric.unit}"
             for panel in panels
             if (value := newest.value(panel.place)) is not None
         ),

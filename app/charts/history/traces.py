@@ -11,7 +11,7 @@ from app.charts.base import MAX_SERIES, downsample_minmax, escape_plotly_html
 from app.charts.history.panels import Panel, stamp
 from app.core.arrays import Places
 from app.core.i18n import _
-from app.core.units import format_number, plural, plus_minus, unit_factor
+from app.core.units import format_number, plural, plus_minus
 from app.db.configs import ConfigDescription
 from app.results.fields.run import series_context, series_name, series_text
 from app.results.hardware import HardwareChange
@@ -157,9 +157,8 @@ def _point_texts(points: HistoryTable, places: Sequence[int], panel: Panel, with
     """Returns the texts of points; with very many runs the band shows their spread well enough."""
     columns = (points.values(panel.place)[places].tolist(), points.deviations(panel.place)[places].tolist())
     for value, deviation in zip(*columns, strict=True):
-        factor, unit = unit_factor(value, panel.metric.unit)
-        spread = plus_minus(value * factor, deviation * factor) if with_spread and not isnan(deviation) else ""
-        yield " ".join(filter(None, [format_number(value * factor), spread, unit]))
+        spread = plus_minus(value, deviation) if with_spread and not isnan(deviation) else ""
+        yield " ".join(filter(None, [format_number(value), spread, panel.metric.unit]))
 
 
 def _segment_starts(segments: ValueSegments) -> list[int]:
