@@ -201,7 +201,9 @@ def test_the_overview_says_which_level_shifted_lately(client: TestClient, databa
             run.started_at = run.started_at + later if run.started_at else None
             session.add(run)
     page = client.get("/").text
-    assert re.search(r"<strong>Decode 1[3-7] % slower since \d+ \w+ \d{4}, same configuration:</strong> gpt-oss-120b", page)
+    assert re.search(
+        r"<strong>Decode 1[3-7] % slower since \d+ \w+ \d{4}, same configuration:</strong> gpt-oss-120b", page
+    )
     assert f'<a href="/runs/{runs[7]}">last run before</a>' in page
     with database.write() as session:
         for run in session.exec(select(Run)).all():
