@@ -38,6 +38,7 @@ class Difference(Document):
     title: str
     values: list[str] = Field(description="One for each subject.")
     is_setting: bool
+    is_always_set: bool = Field(description="Whether a value that is not stated is unknown, and no difference.")
 
 
 class Pair(Document):
@@ -46,7 +47,9 @@ class Pair(Document):
     place: int = Field(description="The position of the subject in `subjects`.")
     reason_not_comparable: str
     differing_settings: list[str]
-    unknown_settings: list[str]
+    unknown_settings: list[str] = Field(
+        description="What either side does not state; with both values where one side does."
+    )
     verdict: VerdictWord | None
     words: str = Field(description="What the verdict says about each metric; empty without one.")
     unsound: list[str]

@@ -17,7 +17,7 @@ from app.db.machines import device_title
 from app.metrics import metrics
 from app.results.compare.differences import verdict_subject_text
 from app.results.compare.result import Cell, ratio_note, scatter_words, settle_words, unsound_run_words, unsound_words
-from app.results.compare.words import LEGEND, brief_words, ratio_words
+from app.results.compare.words import LEGEND, brief_words, change_words, ratio_words
 from app.results.run_list import ShownMetric
 from app.stats.verdict import Ratio
 from app.suites import BUILT_IN, Suite, brief_title, point_title
@@ -51,6 +51,8 @@ def environment() -> "jinja2.Environment":
         change_interval=_change_interval,
         ratio_words=lambda ratio, metric: _unbroken(ratio_words(metric, ratio)),
         verdict_sentence=lambda words: as_sentence(_unbroken(words)),
+        change_words=lambda ratio, metric: _unbroken(change_words(metric, ratio)),
+        interval_words=lambda interval: _unbroken(units.change_interval(*interval)),
         about_words=verdict_subject_text,
         ratio_note=ratio_note,
         scatter_words=scatter_words,

@@ -13,12 +13,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app import charts
+from app.core.unknown_settings import MAX_NAMED_SETTINGS
 from app.db import baselines
 from app.db.runs import MAX_QUEUED_AT_ONCE, runs_by_id
 from app.db.tables import now
 from app.metrics.base import SOURCES
 from app.results.compare import Comparison, compare
-from app.results.compare.differences import MAX_NAMED_SETTINGS
 from app.results.compare.observations import CONFIG, FEWEST, MOST, WORDS
 from app.results.compare.result import Subject, order_by, pair_scatter_words
 from app.results.compare.words import best_words, incomparable_words
