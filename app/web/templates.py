@@ -59,6 +59,7 @@ def environment() -> "jinja2.Environment":
         settle_words=settle_words,
         unsound_run_words=unsound_run_words,
         unsound_words=unsound_words,
+        percent=lambda fraction: _unbroken(units.format_percent(fraction)),
         point_title=point_title,
         duration=units.format_duration,
         size=units.format_bytes,
