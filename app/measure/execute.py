@@ -34,7 +34,8 @@ from app.measure.config_snapshot import (
     server_info_json,
 )
 from app.measure.interference import BusyCheck, read_counters
-from app.measure.job import Job, Prepared, prepare, step_label
+from app.measure.job import Job, Prepared, prepare, sample_marks, step_label
+from app.measure.live import LiveWriter
 from app.measure.notify import notify_run_ended
 from app.measure.play import failure_reason, run_suite
 from app.measure.server_load import load_metrics, watch_server_load
@@ -201,6 +202,7 @@ def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, 
     stated = freezer.stated_words()
     active.run.evidence = run_checks.before(prepared, freezer.warnings(), load_share, stated)
     active.planned = active.suite.sample_count(prepared.fitting)
+    active.marks = sample_marks(active.suite, prepared.fitting, ())
     if stated is not None:
         active.listen(RunProgress(stated, 0, active.planned))
     with active.database.write() as session:
@@ -211,7 +213,11 @@ def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, 
             evidence=active.run.evidence,
             samples_planned=active.planned,
             main_point_key=prepared.cases[0][0].point.key,
-            progress={"phase": _("Measuring."), "step": step_label(active.suite, prepared.fitting, 0)},
+            progress={
+                "phase": _("Measuring."),
+                "step": step_label(active.suite, prepared.fitting, 0),
+                "marks": active.marks,
+            },
         )
 
 
@@ -221,13 +227,15 @@ def _play(active: ActiveRun, job: Job, prepared: Prepared, freezer: ConfigFreeze
         watch_sensors(active.is_local, active.settings) as active.sensors,
         watch_server_load(job.engine, job.client, api_key, active.settings) as active.server_load,
         open_server_log(active.server.log_path, job.engine.answering(job.client)) as (server_log, log_problem),
+        LiveWriter(workers.live_path(active.settings, active.run.public_id)) as live,
     ):
+        job.client.on_stream = live.add_stream
         if active.busy_check is not None:
             processes = (active.sensors, active.server_load)
             active.busy_check.meter.own_pids = [process.pid for process in processes if process and process.pid]
             job = replace(job, busy_check=active.busy_check if active.settings.sensors else None)
         active.warn(log_problem)
-        for step in run_suite(replace(job, log=server_log), prepared, active.stop):
+        for step in run_suite(replace(job, log=server_log, live=live), prepared, active.stop):
             if isinstance(step, Phase):
                 active.report_phase(step)
             else:

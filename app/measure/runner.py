@@ -183,6 +183,7 @@ class Runner:
             with self._database.write() as session:
                 if runs.finish(session, run.id, "interrupted", _("The worker process ended before the run did.")):
                     log.warning("run %s lost its worker", run.public_id)
+                    workers.live_path(self._settings, run.public_id).unlink(missing_ok=True)
                     measurements.derive(session, run.id)
 
     def watch(self) -> None:
