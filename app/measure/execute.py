@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -42,6 +43,7 @@ from app.measure.server_load import load_metrics, watch_server_load
 from app.measure.server_log import open_server_log
 from app.measure.waiting import Phase, Stop, WaitLimits, wait_until_ready
 from app.results import hardware
+from app.results.run_time import EarlierRuns
 
 log = logging.getLogger(__name__)
 
@@ -217,8 +219,15 @@ def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, 
                 "phase": _("Measuring."),
                 "step": step_label(active.suite, prepared.fitting, 0),
                 "marks": active.marks,
+                **_expected_end(session, active, prepared),
             },
         )
+
+
+def _expected_end(session: Session, active: ActiveRun, prepared: Prepared) -> dict[str, float]:
+    """How long the run takes by earlier ones, until its first sample gives a better estimate; empty where unknown."""
+    time_of_run = EarlierRuns(session, active.run.server_id, None).time_of(active.suite, prepared.fitting)
+    return {"remaining_s": time_of_run.seconds, "at": time.time()} if time_of_run else {}
 
 
 def _play(active: ActiveRun, job: Job, prepared: Prepared, freezer: ConfigFreezer, api_key: str | None) -> None:

@@ -118,6 +118,12 @@ def exceeds_context(case: Case, prompt_tokens: int | None, context_tokens: int |
     return _(sentence, prompt=prompt, output=case.point.output_tokens, context=context_tokens)
 
 
+def left_out(suite: Suite, context_tokens: int | None) -> list[tuple[Case, str]]:
+    """Returns the cases that a context is estimated to leave out, each with the reason, in one sentence."""
+    reasons = [(case, exceeds_context(case, None, context_tokens)) for case in suite.cases]
+    return [(case, reason) for case, reason in reasons if reason is not None]
+
+
 DONE_MARK, FLAGGED_MARK, FAILED_MARK, PLANNED_MARK = "d", "f", "x", "p"
 
 

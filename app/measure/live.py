@@ -33,6 +33,8 @@ MAX_ROUND_BYTES = 1 << 20
 """Of a round's text: what comes after it is counted only."""
 RATE_SPAN_NS = 3_000_000_000
 """The rate is that of so many last nanoseconds."""
+MIN_RATE_SPAN_NS = 500_000_000
+"""Over less, pieces that came together look like a burst."""
 
 Rows = Sequence[tuple[int, bytes]]
 
@@ -222,4 +224,5 @@ class LiveReader:
         end_ns = max(at_ns for at_ns, _ in self._moments)
         self._moments = [moment for moment in self._moments if moment[0] >= end_ns - RATE_SPAN_NS]
         (start_ns, start), (stop_ns, stop) = self._moments[0], self._moments[-1]
-        return (stop - start) / (stop_ns - start_ns) * 1e9 if stop_ns > start_ns else None
+        span_ns = stop_ns - start_ns
+        return (stop - start) / span_ns * 1e9 if span_ns >= MIN_RATE_SPAN_NS else None

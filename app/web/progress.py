@@ -82,6 +82,8 @@ class Progress:
     error: str | None
     rows: Sequence[DotRow] = ()
     """The samples, by point; empty before it is known which points fit."""
+    batch_waiting: int = 0
+    """How many runs wait that were queued together with this one, itself included."""
 
     @property
     def is_over(self) -> bool:
@@ -106,6 +108,7 @@ def progress_of(session: Session, run: Run) -> Progress:
         is_cancelling=run.cancel_requested_at is not None and is_running,
         error=run.error,
         rows=_dot_rows(progress.get("marks", ()), is_running=is_running),
+        batch_waiting=len(runs.waiting_in_batch(session, run.plan.get("batch"))),
     )
 
 
@@ -240,4 +243,11 @@ def _message(data: str, event: str | None = None) -> str:
 @router.post("/runs/{public_id}/cancel", name="cancel_run")
 def cancel_run(request: Request, runner: RunnerDep, public_id: str) -> Response:
     runner.cancel(public_id)
+    return RedirectResponse(path_for(request, "run", public_id=public_id), status_code=303)
+
+
+@router.post("/runs/{public_id}/cancel-batch", name="cancel_batch")
+def cancel_batch(request: Request, runner: RunnerDep, public_id: str) -> Response:
+    """Cancels what waits of the runs that were queued together with this one; one that is being measured goes on."""
+    runner.cancel_batch(public_id)
     return RedirectResponse(path_for(request, "run", public_id=public_id), status_code=303)
