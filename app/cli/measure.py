@@ -104,7 +104,8 @@ def measure(
     in_turn = suite_keys * run_count
     for run_number, suite_key in enumerate(in_turn, start=1):
         if len(in_turn) > 1:
-            say(f"Run {run_number} of {len(in_turn)}, suite {suite_key}.", err=True)
+            suite_name = f", suite {suite_key}" if len(suite_keys) > 1 else ""
+            say(f"Run {run_number} of {len(in_turn)}{suite_name}.", err=True)
         public_id = runner.perform(
             slug,
             suite_key,

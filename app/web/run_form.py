@@ -6,7 +6,14 @@ from typing import Any
 
 from sqlmodel import Session
 
-from app.core.config_settings import IDENTITY_SETTINGS, SETTINGS, Setting, SettingValue, parse_setting_value
+from app.core.config_settings import (
+    IDENTITY_SETTINGS,
+    SETTINGS,
+    Setting,
+    SettingValue,
+    ordered_setting_keys,
+    parse_setting_value,
+)
 from app.core.errors import BadInput
 from app.core.i18n import _, joined
 from app.core.units import plural
@@ -109,7 +116,7 @@ def _reported(server: Server, model_id: str | None) -> dict[str, Any]:
     model: Mapping[str, Any] = next((model for model in models if model.get("id") == model_id), {})
     context = server.facts.get("context_tokens") or model.get("context_tokens")
     reported = {**(server.facts.get("settings") or {}), **(model.get("settings") or {}), "context": context}
-    return {key: value for key, value in reported.items() if value is not None}
+    return {key: reported[key] for key in ordered_setting_keys(reported) if reported[key] is not None}
 
 
 def _settings_view(reported: Mapping[str, Any], values: Mapping[str, Any]) -> SettingsView:
