@@ -149,7 +149,7 @@ class RunResult:
 
     @cached_property
     def previous(self) -> Previous | None:
-        """The server's previous configuration and hardware; None for its first configuration."""
+        """The nearest earlier configuration of the model on the machine; None without one."""
         return previous(self.session, self.run, engines.titles())
 
     @cached_property

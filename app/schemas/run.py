@@ -72,7 +72,7 @@ class RunScatter(Document):
 
 
 class PreviousRun(Document):
-    """The newest run of the server's previous configuration with the same suite, and the comparison with it."""
+    """The newest run of the nearest earlier configuration with the same suite, and the comparison with it."""
 
     id: str
     verdict: VerdictWord | None
@@ -129,7 +129,12 @@ class Run(Document):
     server: ServerRef
     config: RunConfig | None = Field(description="Null until the run starts.")
     changes: list[str] | None = Field(
-        description="Differences from the server's previous configuration; null for its first one."
+        description="Known differences from the nearest earlier configuration: that of the same model on the same "
+        "machine with the fewest differences; null without one."
+    )
+    unknown_settings: list[str] | None = Field(
+        description="What that configuration or this one does not state, so that it may differ too; with both values "
+        "where one of them does."
     )
     previous: PreviousRun | None
     samples_done: int

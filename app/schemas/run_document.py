@@ -25,8 +25,8 @@ RUNS_SCHEMA = "roofmark.runs/1"
 
 
 def run_document(session: Session, public_id: str) -> dict[str, Any]:
-    """`changes` and `previous` are null for the first configuration of a server, `baseline` where none is pinned for a
-    run that comes before this one. Raises NotFound."""
+    """`changes`, `unknown_settings` and `previous` are null for the first configuration of a model on a machine,
+    `baseline` where none is pinned for a run that comes before this one. Raises NotFound."""
     return to_document(load_run(session, public_id))
 
 
@@ -50,6 +50,7 @@ def to_document(result: RunResult) -> dict[str, Any]:
             "server": {"slug": server.slug, "name": server.name},
             "config": _config(result.config, result.model),
             "changes": list(previous.changes) if previous else None,
+            "unknown_settings": list(previous.unknown) if previous else None,
             "previous": _previous(previous, verdicts.previous),
             "samples_done": run.samples_done,
             "samples_planned": run.samples_planned,
@@ -137,7 +138,7 @@ def _config(config: Config | None, model: Model | None) -> dict[str, Any] | None
 
 
 def _previous(previous: Previous | None, main: MainVerdict | None) -> dict[str, Any] | None:
-    """The newest run of the server's previous configuration with the same suite, and this run against it."""
+    """The newest run of the nearest earlier configuration with the same suite, and this run against it."""
     if previous is None or main is None:
         return None
     return {

@@ -247,7 +247,7 @@ class AgainstBaseline(Section):
 
 @dataclass(frozen=True)
 class Changes(Section):
-    """What changed since the server's previous configuration."""
+    """What changed since the nearest earlier configuration."""
 
     template = "_run_changes.html"
 
