@@ -6,7 +6,7 @@ from typing import Any
 from app import engines
 from app.cli.verdicts import baseline_lines, previous_lines
 from app.core.config_settings import format_setting, setting_title
-from app.core.i18n import as_sentence
+from app.core.i18n import as_sentence, enumerated
 from app.core.samples import Workload
 from app.core.units import DASH, format_number, plural, spread
 from app.core.unknown_settings import unknown_text
@@ -26,6 +26,9 @@ def run_text(document: dict[str, Any]) -> str:
     lines += _serving_lines(document["serving"])
     lines += _change_lines(run)
     lines += baseline_lines(document["baseline"])
+    if wrong := run["wrong"]:
+        causes = f" Likely cause: {enumerated(wrong['causes'])}." if wrong["causes"] else ""
+        lines.append(f"Warning: {wrong['sentence']}{causes}")
     lines += [f"Warning: {warning}" for warning in [unsound_run_words(run["unsound"]), *run["warnings"]] if warning]
     lines += _flag_lines(document["samples"])
     if run["error"]:

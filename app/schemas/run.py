@@ -83,6 +83,24 @@ class PreviousRun(Document):
     scatters: dict[str, RunScatter]
 
 
+class WrongMetric(Document):
+    """A metric that is far from the other runs of the configuration."""
+
+    key: str
+    value: Number
+    usual: Number = Field(description="The median of the other runs.")
+    others: int = Field(description="Number of other runs that the median is of.")
+    change: Number = Field(description="Value over usual, minus 1: -0.45 is 45 % below.")
+
+
+class WrongRun(Document):
+    """How a run stands off from the other runs of its configuration."""
+
+    sentence: str
+    metrics: list[WrongMetric]
+    causes: list[str] = Field(description="What disturbed it, where that is known.")
+
+
 class Baseline(Document):
     """The pinned baseline, and the comparison with it."""
 
@@ -139,6 +157,7 @@ class Run(Document):
     previous: PreviousRun | None
     samples_done: int
     samples_planned: int
+    wrong: WrongRun | None = Field(description="Null where it agrees with the other runs of its configuration.")
     warnings: list[str]
     unsound: list[str] = Field(description="Disturbances during the run.")
     server_counted: list[ServerMetric]
@@ -325,6 +344,7 @@ class ListedRun(Document):
     note: str
     run_labels: list[str]
     hidden: Hidden | None
+    wrong: WrongRun | None
     error: str | None
     queued_at: Timestamp | None
     started_at: Timestamp | None

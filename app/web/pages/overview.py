@@ -25,6 +25,7 @@ from app.suites import DEFAULT_SUITE
 from app.web.deps import ReadSession
 from app.web.progress import progress_now
 from app.web.templates import engine_titles, render
+from app.web.wrong import wrong_marks
 
 RECENT = timedelta(days=30)
 MAX_RUNS_PER_SERIES = 64
@@ -99,6 +100,7 @@ def show_overview(request: Request, session: ReadSession) -> Response:
         rows=rows,
         archived_rows=archived_rows,
         standings=standings(session, [row.public_id for row in latest]),
+        wrong=wrong_marks(session, [row.public_id for row in latest]),
         fastest=_best(comparable, "decode_tokens_per_s"),
         quickest=_best(comparable, "ttft_ms"),
         nearest=_highest_share(comparable, ceilings),

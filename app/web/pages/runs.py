@@ -23,6 +23,7 @@ from app.web.forms import Fields
 from app.web.paths import path_for
 from app.web.progress import progress_now
 from app.web.templates import render
+from app.web.wrong import wrong_marks
 
 PER_PAGE = 50
 
@@ -63,6 +64,7 @@ def list_runs(
         url=url,
         progresses=progress_now(session),
         standings=standings(session, [row.public_id for row in rows]),
+        wrong=wrong_marks(session, [row.public_id for row in rows]),
     )
     response.headers["hx-push-url"] = url()
     return response

@@ -23,6 +23,7 @@ from app.web import calculator
 from app.web.progress import Progress
 from app.web.rerun import rerun_fields
 from app.web.run_page.metric_values import PointResult, SampleLine, sample_lines
+from app.web.wrong import WrongMark
 
 
 class Section:
@@ -92,6 +93,15 @@ class State(Section):
     progress: Progress | None
     """None for a run that has ended."""
     has_samples: bool
+
+
+@dataclass(frozen=True)
+class Wrong(Section):
+    """How the run stands off from the other runs of its configuration."""
+
+    template = "_run_wrong.html"
+
+    mark: WrongMark
 
 
 @dataclass(frozen=True)
@@ -283,8 +293,9 @@ class Note(Section):
     """Suggested reasons to hide it."""
 
 
-def note(run: Run, *, is_running: bool) -> Note:
-    return Note(run, is_running, [_(reason) for reason in REASONS])
+def note(result: RunResult, *, is_running: bool) -> Note:
+    suggested = [result.wrong.sentence] if result.wrong else []
+    return Note(result.run, is_running, [*suggested, *(_(reason) for reason in REASONS)])
 
 
 # --- hardware --------------------------------------------------------------------------------------------------------
