@@ -145,14 +145,16 @@ def _earlier_runs(session: Session, run: Run) -> list[_EarlierRun]:
         return ordered.correlate(Config).scalar_subquery()
 
     comparable = newest(earlier.suite_sha256 == run.suite_sha256, earlier.status == "done")
-    configs = (
-        select(Config, Model, func.coalesce(comparable, newest()).label("run_id"), comparable.label("comparable_id"))
+    is_comparable = func.coalesce(col(Run.id) == comparable, False)
+    columns: list[Any] = [Run.id, Run.started_at, Run.server_id, Run.hardware, Server.slug, Config, Model]
+    query = (
+        select(*columns, is_comparable)  # type: ignore[call-overload]  # typed for at most four columns
+        .select_from(Config)
         .join(Model, col(Model.id) == Config.model_id)
+        .join(Run, col(Run.id) == func.coalesce(comparable, newest()))
+        .join(Server, col(Server.id) == Run.server_id)
         .where(Model.name == run.model.name)
     )
     if hardware_since is None:
-        configs = configs.where(Config.id != own_id)
-    rows = {run_id: (config, model, run_id == same) for config, model, run_id, same in session.exec(configs) if run_id}
-    columns: list[Any] = [Run.id, Run.started_at, Run.server_id, Run.hardware, Server.slug]
-    query = select(*columns).join(Server, col(Server.id) == Run.server_id).where(col(Run.id).in_(rows))
-    return [_EarlierRun._make([*facts, *rows[facts[0]]]) for facts in session.execute(query)]
+        query = query.where(Config.id != own_id)
+    return [_EarlierRun._make(row) for row in session.execute(query)]

@@ -16,13 +16,11 @@ from app.core.i18n import _
 from app.core.samples import Workload
 from app.db.tables import ENDED_STATES
 from app.results.load_run import RunResult
-from app.results.wrong_runs import WrongRun
 from app.web.progress import progress_of
 from app.web.run_page import sections
 from app.web.run_page.metric_values import PointResult, point_results
 from app.web.run_page.sections import Head, Section
 from app.web.run_page.server_metrics import server_metrics_section, serving_section
-from app.web.wrong import wrong_mark
 
 LLAMA_BENCH_SUITE = "bench512"
 """The suite that measures what llama-bench does."""
@@ -56,7 +54,7 @@ def run_page(result: RunResult, point_key: str | None, query: QueryParams) -> Ru
         sections=[
             *([sections.Hidden(result.run)] if result.run.hidden_at else []),
             sections.State(result.run, progress, has_samples=bool(result.samples)),
-            *([_wrong(result, result.wrong)] if result.wrong else []),
+            *([sections.Wrong(result.wrong, not result.server.archived_at)] if result.wrong else []),
             sections.Warnings(result.verdicts.unsound if has_result else (), result.warnings, result.left_out),
             *(_result_sections(result, points) if has_result else ()),
             *([serving] if serving and not is_running else []),
@@ -69,10 +67,6 @@ def run_page(result: RunResult, point_key: str | None, query: QueryParams) -> Ru
         ],
         has_contents=has_result,
     )
-
-
-def _wrong(result: RunResult, wrong: WrongRun) -> Section:
-    return sections.Wrong(wrong_mark(wrong, result.run, result.server, result.config))
 
 
 def _chosen(key: str | None, result: RunResult) -> Workload | None:

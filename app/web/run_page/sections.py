@@ -19,11 +19,11 @@ from app.results.compare import Standing
 from app.results.compare.scatter import MainVerdict
 from app.results.load_run import LeftOut, RunResult
 from app.results.previous import Previous
+from app.results.wrong_runs import WrongRun
 from app.web import calculator
 from app.web.progress import Progress
 from app.web.rerun import rerun_fields
 from app.web.run_page.metric_values import PointResult, SampleLine, sample_lines
-from app.web.wrong import WrongMark
 
 
 class Section:
@@ -101,7 +101,8 @@ class Wrong(Section):
 
     template = "_run_wrong.html"
 
-    mark: WrongMark
+    wrong: WrongRun
+    can_run: bool
 
 
 @dataclass(frozen=True)
