@@ -127,7 +127,7 @@ def wrong_runs(session: Session, public_ids: Collection[str]) -> Mapping[str, Wr
 
 @cached_query(maxsize=8)
 def _wrong_runs(session: Session, public_ids: frozenset[str]) -> Mapping[str, WrongRun]:
-    windows = _windows(session, public_ids)
+    windows = _windows(session, public_ids) if public_ids else []
     standing_off: dict[str, list[WrongMetric]] = {}
     for key in _IN_WORDS:
         of_metric = [window for window in windows if window.metric == key and len(window.others) >= MIN_OTHERS]
