@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from app import engines
 from app.core import config_settings, templating, units
-from app.core.i18n import _, as_sentence, enumerated, first_sentence
+from app.core.i18n import _, as_sentence, enumerated, first_sentence, lower_first
 from app.core.unknown_settings import MAX_NAMED_SETTINGS, unknown_text
 from app.db.machines import device_title
 from app.metrics import metrics
@@ -80,6 +80,8 @@ def environment() -> "jinja2.Environment":
         sentence=as_sentence,
         suite_title=suite_title,
         device_title=device_title,
+        metric_title=lambda key: metrics()[key].title,
+        lower_first=lower_first,
     )
     return env
 
