@@ -48,7 +48,7 @@ def history(
     panels = panels_of(metrics)
     all_series = series_of(points, configs, titles, by, engine_titles, hardware)
     server_changes = marks.changes_of(points, configs, engine_titles, hardware)
-    changed = {change.config_id for change in (*shifts, *drifts)}
+    changed = {shift.config_id for shift in shifts} | {drift.config_id for drift in drifts}
     known = {config_id for config_id in changed if not has_unknown_settings(configs[config_id].snapshot)}
     lists = (
         marks.shift_list(shifts, metrics, titles, run_link, known),
