@@ -58,7 +58,7 @@ def _message(result: RunResult) -> Message | None:
         return None
     worse, wrong = _worse_than_baseline(result.verdicts.standing), result.wrong
     if wrong:
-        advice = f"Run it again to be sure, or leave it out: `roofmark hide {run.public_id} REASON`."
+        advice = f"Run it again to be sure, or leave it out: `roofmark hide {run.public_id} --reason WHY`."
         title = f"{what}: {wrong.brief} the other runs"
         return Message(title, (wrong.sentence, wrong.details, worse, advice, where))
     return Message(f"{what} is worse than its baseline", (worse, where)) if worse else None

@@ -44,21 +44,18 @@ def is_same_process(before: Any, after: Any) -> bool:
     """
     if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
         return False
-    pids, starts = ([side.get(key) for side in (before, after)] for key in ("pid", "started_at"))
-    if None in pids or not all(isinstance(start, int | float) for start in starts):
+    started, started_again = before.get("started_at"), after.get("started_at")
+    if not (isinstance(started, int | float) and isinstance(started_again, int | float)):
         return False
-    return pids[0] == pids[1] and abs(starts[0] - starts[1]) <= START_TOLERANCE_S
+    is_same_pid = before.get("pid") is not None and before.get("pid") == after.get("pid")
+    return is_same_pid and abs(started - started_again) <= START_TOLERANCE_S
 
 
 def _served_both(before: Side, after: Side) -> bool:
     """Whether one process served both runs with the same model, and by itself."""
     first, second = before.snapshot, after.snapshot
-    is_same_model = (first.engine, first.model, first.quantization) == (
-        second.engine,
-        second.model,
-        second.quantization,
-    )
+    models = [(snapshot.engine, snapshot.model, snapshot.quantization) for snapshot in (first, second)]
     is_alone = first.engine not in _LOADS_MODELS and not any(
         key in snapshot.settings for key in ("gateway", "runs_on") for snapshot in (first, second)
     )
-    return is_same_model and is_alone and is_same_process(before.process, after.process)
+    return models[0] == models[1] and is_alone and is_same_process(before.process, after.process)

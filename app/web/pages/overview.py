@@ -21,7 +21,6 @@ from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, dr
 from app.results.history.series import newest
 from app.results.naming import distinct_titles
 from app.results.run_list import RunRow, decode_trends, latest_per_config
-from app.results.wrong_runs import wrong_runs
 from app.suites import DEFAULT_SUITE
 from app.web.deps import ReadSession
 from app.web.progress import progress_now
@@ -100,7 +99,6 @@ def show_overview(request: Request, session: ReadSession) -> Response:
         rows=rows,
         archived_rows=archived_rows,
         standings=standings(session, [row.public_id for row in latest]),
-        wrong=wrong_runs(session, [row.public_id for row in latest]),
         fastest=_best(comparable, "decode_tokens_per_s"),
         quickest=_best(comparable, "ttft_ms"),
         nearest=_highest_share(comparable, ceilings),
