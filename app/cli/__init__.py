@@ -41,7 +41,7 @@ COMMANDS = {
     "doctor": CommandEntry("doctor", "Check the installation, the data folder, the servers and the notifications."),
     "runs": CommandEntry("runs", "List runs with TTFT, prefill and decode."),
     "show": CommandEntry("runs", "Show a run."),
-    "share": CommandEntry("share", "Share a snapshot of a result: as a link, an HTML file or Markdown."),
+    "share": CommandEntry("share", "Share a snapshot of a result: as a link, an HTML file, a picture or Markdown."),
     "label": CommandEntry("runs", "Add labels to a run, or remove them."),
     "hide": CommandEntry("runs", "Exclude a run from histories and statistics, with a reason."),
     "unhide": CommandEntry("runs", "Include a hidden run in histories and statistics again."),
