@@ -132,9 +132,9 @@ def differing_settings(differences: Sequence[Difference], base: int, compared: i
     )
 
 
-def unknown_settings(base: Run, compared: Run) -> tuple[str, ...]:
+def unknown_settings(base: Run, compared: Run, *, has_values: bool = True) -> tuple[str, ...]:
     """Returns what at least one of two results does not state, and what may differ unseen: each in words, with both
-    values where one is known, such as "KV cache type K (q8_0 / not stated)"."""
+    values where one is known, such as "KV cache type K (q8_0 / not stated)"; on request titles alone."""
     sides = [
         Side(
             snapshot_of(side.config, side.model) if side.config and side.model else _NO_SNAPSHOT,
@@ -143,7 +143,7 @@ def unknown_settings(base: Run, compared: Run) -> tuple[str, ...]:
         )
         for side in (base, compared)
     ]
-    return tuple(field.words for field in unknown_between(*sides))
+    return tuple(field.words if has_values else field.title for field in unknown_between(*sides))
 
 
 def verdict_subject_text(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
