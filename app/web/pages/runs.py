@@ -10,11 +10,13 @@ from starlette.responses import RedirectResponse, Response
 
 from app.core.errors import RoofmarkError
 from app.core.i18n import _
+from app.db import runs as stored_runs
 from app.db import servers, suites
 from app.db.runs import MAX_NOTE_CHARS, MAX_QUEUED_AT_ONCE
 from app.results import run_list
 from app.results.compare import standings
 from app.results.run_list import DEFAULT_SORT
+from app.results.wrong_runs import wrong_runs
 from app.suites import DEFAULT_SUITE
 from app.web.deps import DatabaseDep, FilterDep, Form, ReadSession, RunnerDep
 from app.web.filter_choices import filter_choices
@@ -22,6 +24,7 @@ from app.web.forms import Fields, WrongField
 from app.web.paths import path_for
 from app.web.progress import progress_now
 from app.web.run_form import SETTING, Chosen, changed_settings, chosen_of, last_used, order_words, plan_of
+from app.web.rerun import rerun_fields
 from app.web.templates import render
 
 PER_PAGE = 50
@@ -63,6 +66,7 @@ def list_runs(
         url=url,
         progresses=progress_now(session),
         standings=standings(session, [row.public_id for row in rows]),
+        wrong=wrong_runs(session, [row.public_id for row in rows]),
     )
     response.headers["hx-push-url"] = url()
     return response
@@ -121,6 +125,24 @@ def add_run(request: Request, database: DatabaseDep, runner: RunnerDep, form: Fo
         with database.read() as session:
             return _form(request, session, form, error)
     return RedirectResponse(path_for(request, "run", public_id=first), status_code=303)
+
+
+@router.post("/runs/{public_id}/again", name="run_again")
+def run_again(request: Request, database: DatabaseDep, runner: RunnerDep, public_id: str) -> Response:
+    """Queues one run of the same server, model, suite and counts, with the settings of today, and redirects to it."""
+    with database.read() as session:
+        run = stored_runs.run(session, public_id)
+        fields = Fields(rerun_fields(run, run.server, run.config).items())
+    (again,) = runner.queue(
+        fields.get("server"),
+        fields.get("suite"),
+        1,
+        repetitions=fields.integer("repetitions", _("Repetitions")),
+        warmups=fields.integer("warmups", _("Warm-ups")),
+        model=fields.get("model") or None,
+        note="",
+    )
+    return RedirectResponse(path_for(request, "run", public_id=again), status_code=303)
 
 
 def _form(request: Request, session: Session, form: Fields, error: RoofmarkError | None = None) -> Response:
