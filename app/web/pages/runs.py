@@ -1,21 +1,24 @@
 """The list of runs, and the form that queues one."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query
 from sqlmodel import Session
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from app.core.errors import RoofmarkError
-from app.core.i18n import _
+from app.core.i18n import N_, _
 from app.db import runs as stored_runs
 from app.db import servers, suites
 from app.db.runs import MAX_NOTE_CHARS, MAX_QUEUED_AT_ONCE
-from app.results import run_list
+from app.metrics import HEADLINE_METRICS
+from app.results import run_columns, run_list
 from app.results.compare import standings
-from app.results.run_list import DEFAULT_SORT
+from app.results.run_columns import DEFAULT_COLUMNS, Column, chosen_columns, csv_blocks
+from app.results.run_list import DEFAULT_SORT, group_title
 from app.results.wrong_runs import wrong_runs
 from app.suites import DEFAULT_SUITE
 from app.web.deps import DatabaseDep, FilterDep, Form, ReadSession, RunnerDep
@@ -23,11 +26,20 @@ from app.web.filter_choices import filter_choices
 from app.web.forms import Fields, WrongField
 from app.web.paths import path_for
 from app.web.progress import progress_now
-from app.web.run_form import SETTING, Chosen, changed_settings, chosen_of, last_used, order_words, plan_of
 from app.web.rerun import rerun_fields
+from app.web.run_form import SETTING, Chosen, changed_settings, chosen_of, last_used, order_words, plan_of
 from app.web.templates import render
 
 PER_PAGE = 50
+GROUP_TITLES = {
+    "model": N_("Model and quantization"),
+    "machine": N_("Machine"),
+    "server": N_("Server"),
+    "suite": N_("Suite"),
+    "configuration": N_("Configuration"),
+    "status": N_("State"),
+}
+"""The groups of results.run_list.GROUPS, with titles."""
 
 router = APIRouter(include_in_schema=False)
 
@@ -40,18 +52,28 @@ def list_runs(
     sort: str = DEFAULT_SORT,
     order: Annotated[str, Query(pattern="^(asc|desc)$")] = "desc",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
+    group: str = "",
+    columns: Annotated[Sequence[str], Query()] = (),
 ) -> Response:
-    rows, total = run_list.list_runs(session, where, sort, order == "desc", page, PER_PAGE)
+    """Lists runs; all state of the list is in its address."""
+    offered = run_columns.columns(session)
+    chosen = chosen_columns(columns, offered)
+    keys = list(dict.fromkeys((*HEADLINE_METRICS, *(column.metric for column in chosen if column.metric))))
+    rows, total = run_list.list_runs(session, where, sort, order == "desc", page, PER_PAGE, keys, group=group)
     path = path_for(request, "runs")
-    state = {"sort": sort, "order": order, "page": page}
+    chosen_keys = tuple(column.key for column in chosen)
+    state = {"sort": sort, "order": order, "group": group, "page": page, "columns": chosen_keys}
     defaults = {"sort": DEFAULT_SORT, "order": "desc", "page": 1}
+    if set(chosen_keys) == set(DEFAULT_COLUMNS):
+        state["columns"] = ()
 
     def url(**changed: object) -> str:
         """The address of this list with `changed` parameters; defaults are left out."""
         parameters = {**where.active, **state, **changed}
         query = {key: value for key, value in parameters.items() if value and value != defaults.get(key)}
-        return f"{path}?{urlencode(query)}" if query else path
+        return f"{path}?{urlencode(query, doseq=True)}" if query else path
 
+    public_ids = [row.public_id for row in rows]
     response = render(
         request,
         "runs.html",
@@ -61,15 +83,40 @@ def list_runs(
         choices=filter_choices(session),
         sort=sort,
         order=order,
+        sorts=_sorts(offered.values()),
+        group=group,
+        groups=GROUP_TITLES,
+        group_title=group_title,
+        columns=chosen,
+        offered=offered,
         page=page,
         n_pages=max(1, -(-total // PER_PAGE)),
         url=url,
+        csv_query=urlencode(where.active),
         progresses=progress_now(session),
-        standings=standings(session, [row.public_id for row in rows]),
-        wrong=wrong_runs(session, [row.public_id for row in rows]),
+        standings=standings(session, public_ids),
+        wrong=wrong_runs(session, public_ids),
     )
     response.headers["hx-push-url"] = url()
     return response
+
+
+def _sorts(offered: Iterable[Column]) -> list[tuple[str, str]]:
+    """What the list may be sorted by, with titles."""
+    sortable = [(column.sort, column.title) for column in offered if column.sort]
+    return [("model", _("Model")), *sortable]
+
+
+@router.get("/runs.csv", name="runs_csv")
+def runs_csv(database: DatabaseDep, where: FilterDep) -> Response:
+    """All runs that match, whatever page is shown."""
+
+    def blocks() -> Iterator[str]:
+        with database.read() as session:
+            yield from csv_blocks(session, where)
+
+    headers = {"content-disposition": 'attachment; filename="roofmark-runs.csv"'}
+    return StreamingResponse(blocks(), media_type="text/csv", headers=headers)
 
 
 @router.get("/runs/new", name="new_run")
