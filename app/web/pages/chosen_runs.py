@@ -72,6 +72,7 @@ def ask_chosen_runs(
 @router.post("/runs/chosen/{action}", name="change_chosen_runs")
 def change_chosen_runs(request: Request, session: WriteSession, form: Form, action: str) -> Response:
     chosen, public_ids = _action(action), _ids(form.all("run"))
+    runs.runs_by_id(session, public_ids)  # one that is gone is said, and nothing is changed
     try:
         chosen.apply(session, public_ids, form)
     except BadInput as error:
