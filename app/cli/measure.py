@@ -26,7 +26,7 @@ from app.engines.base import STATED_ENGINE, ServerInfo
 from app.engines.http import is_loopback, normalise_base_url
 from app.hardware.host import names_this_host
 from app.measure.active_run import RunProgress
-from app.measure.config_snapshot import server_info_json
+from app.measure.config_snapshot import server_facts
 from app.measure.runner import Runner
 from app.schemas.run_document import run_document
 from app.suites import BUILT_IN
@@ -211,7 +211,7 @@ def _add_server(database: Database, settings: Settings, base_url: str, facts: Se
             engine=facts.engine,
             base_url=base_url,
             api_key_encrypted=Secrets(settings).encrypt(api_key) if api_key else None,
-            facts=server_info_json(facts),
+            facts=server_facts(base_url, facts),
             capabilities=dict(facts.capabilities),
         )
         return server.slug

@@ -105,6 +105,11 @@ class FlagTable:
     """Flags that change no speed: names, addresses, logging, and what each request sets itself."""
     without_bytes: frozenset[str] = frozenset()
     """Flags that may change a speed, but neither bytes nor placement."""
+    unmodelled: frozenset[str] = frozenset()
+    """Flags that may change bytes or placement in a way that no setting stands for: a ceiling may be wrong because of
+    them."""
+    several: frozenset[str] = frozenset()
+    """Those of all flags that take several values, each a word of its own."""
 
 
 def flags_named(names: str, flag: Flag) -> dict[str, Flag]:
@@ -117,11 +122,15 @@ def merge_tables(tables: Iterable[FlagTable]) -> FlagTable:
     merged: dict[str, Flag] = {}
     ignored: set[str] = set()
     without_bytes: set[str] = set()
+    unmodelled: set[str] = set()
+    several: set[str] = set()
     for table in tables:
         merged = {**table.flags, **merged}
         ignored |= table.ignored
         without_bytes |= table.without_bytes
-    return FlagTable(merged, frozenset(ignored), frozenset(without_bytes))
+        unmodelled |= table.unmodelled
+        several |= table.several
+    return FlagTable(merged, frozenset(ignored), frozenset(without_bytes), frozenset(unmodelled), frozenset(several))
 
 
 @dataclass(frozen=True)
@@ -217,11 +226,11 @@ def parse_arguments(arguments: Sequence[str], table: FlagTable) -> CommandLine:
     unmapped: dict[str, str] = {}
     for name, values in group_by_flag(arguments):
         plain = name if name in table.flags else name.replace("_", "-")
-        if any(_SECRET_VALUE.search(value) for value in values):
+        if holds_secret(values):
             continue
         flag, text = table.flags.get(plain), " ".join([name, *values])
         if flag is None:
-            if not any(alias in table.ignored or _is_secret(alias) for alias in (name, plain)):
+            if not any(alias in table.ignored or is_secret_flag(alias) for alias in (name, plain)):
                 unmapped[name] = text
                 if not {name, plain} & table.without_bytes:
                     unknown.append(text)
@@ -244,8 +253,14 @@ def _set(settings: dict[str, Value], flag: Flag, value: Value | None, is_default
             settings.pop(key, None)
 
 
-def _is_secret(name: str) -> bool:
-    return name == "-hft" or name.removesuffix("-file").endswith(_SECRET_NAMES)
+def is_secret_flag(name: str) -> bool:
+    """Whether a flag passes a key, a token or a password, by its name."""
+    return name == "-hft" or name.lower().removesuffix("-file").endswith(_SECRET_NAMES)
+
+
+def holds_secret(texts: Iterable[str]) -> bool:
+    """Whether one of the texts looks like a key, or like an address with a password."""
+    return any(_SECRET_VALUE.search(text) for text in texts)
 
 
 def group_by_flag(arguments: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
@@ -291,7 +306,8 @@ COMMON = FlagTable(
         "--alias", "--served-model-name", "--host", "--port", "--metrics", "--chat-template", "--reasoning-parser",
         "--tool-call-parser", "-v", "--verbose", "--log-file", "--disable-log-requests", "--offline", "--timeout",
         "--ssl-cert-file", "--ssl-key-file", "-s", "--seed", "--temp", "--temperature", "--top-k", "--top-p",
-        "--min-p", "--repeat-penalty", "--revision", "--download-dir", "--trust-remote-code",
+        "--min-p", "--repeat-penalty", "--revision", "--download-dir", "--trust-remote-code", "--log-level",
+        "--allowed-origins", "--root-path", "--ssl-ca-certs",
     )),
     without_bytes=frozenset(("-m", "--model", "--model-path", "--tokenizer", "--dtype", "--load-format")),
 )  # fmt: skip
