@@ -146,7 +146,7 @@ def _checks(runner: RunnerDep, server: Server | None, suite: str) -> dict[str, A
         warnings, refusal = runner.preflight(server.slug, suite), None
     except RoofmarkError as problem:
         warnings, refusal = [], problem
-    settings = {**server.facts.get("settings", {}), **server.settings}
+    settings = {**server.settings, **servers.reported_settings(server)}
     return {
         "server": server,
         "models": server.facts.get("models", []),

@@ -1,0 +1,69 @@
+"""What a run reads from the process of its server, and what it notices of a restart."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlmodel import select
+
+from app.core.secrets import Secrets
+from app.core.settings import Settings
+from app.db import restarts, runs, servers
+from app.db.database import Database
+from app.db.tables import Config, Run, Server
+from app.measure.runner import Runner
+from app.results.compare.differences import unknown_settings
+from app.results.previous import previous
+from tests.llama_server import llama_server
+from tests.ports import free_port
+from tests.runner.conftest import add_server, run_named
+from tests.runner.listeners import silent
+
+SECRET = "s3cr3t-of-the-owner"
+
+
+def everything_stored(database: Database) -> str:
+    """All that the database says of servers, configurations and runs."""
+    with database.read() as session:
+        rows = [
+            row.model_dump(mode="json") for table in (Server, Config, Run) for row in session.exec(select(table)).all()
+        ]
+    return json.dumps(rows)
+
+
+@pytest.mark.engine
+def test_a_restart_with_other_flags_is_another_configuration_and_the_change_is_named(
+    database: Database, settings: Settings, runner: Runner, short_suite: str, tmp_path: Path
+) -> None:
+    port = free_port()
+    with llama_server(tmp_path, f"-ctk q8_0 -ctv q8_0 -t 2 -b 512 --api-key {SECRET}", port=port) as url:
+        slug = add_server(database, url, "llama.cpp")
+        with database.write() as session:
+            servers.edit_server(session, slug, api_key_encrypted=Secrets(settings).encrypt(SECRET))
+        first, again = (runner.perform(slug, short_suite, silent) for _ in range(2))
+    with llama_server(tmp_path, "-t 1 -ub 256", port=port, environment={"HF_TOKEN": SECRET}) as url:
+        second = runner.perform(slug, short_suite, silent)
+    one, same, other = (run_named(database, public_id) for public_id in (first, again, second))
+    assert [one.status, same.status, other.status] == ["done"] * 3, (one.error, other.error)
+    assert one.config is not None
+    assert other.config is not None
+    assert one.config.settings | {"kv_type_k": "q8_0", "kv_type_v": "q8_0", "threads": 2, "batch": 512} == (
+        one.config.settings
+    )
+    assert other.config.settings | {"kv_type_k": "f16", "threads": 1, "batch": 2048, "ubatch": 256} == (
+        other.config.settings
+    )
+    assert one.config_id == same.config_id != other.config_id
+    assert not unknown_settings(one, other), "a process that was seen leaves nothing unknown"
+    with database.read() as session:
+        changes = previous(session, runs.run(session, second))
+    assert changes is not None
+    assert {"KV cache type K q8_0 → f16", "Threads 2 → 1", "Batch 512 → 2,048"} <= set(changes.changes)
+    assert one.evidence["process"] == same.evidence["process"] != other.evidence["process"]
+    assert restarts.was_restarted(same.evidence, other.evidence)
+    assert "restart" not in other.evidence, "nothing is unknown, so nothing is asked"
+    assert any(check.startswith("Read from the command line") for check in one.evidence["checks"])
+    assert SECRET not in everything_stored(database)
+    logged: list[Any] = [path.read_text(errors="replace") for path in settings.data_dir.rglob("*.log")]
+    assert not [text for text in logged if SECRET in text]
