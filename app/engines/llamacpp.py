@@ -67,7 +67,7 @@ class LlamaCpp(PrometheusEngine):
     environment: ClassVar[Mapping[str, str]] = ENVIRONMENT
     default_settings: ClassVar[Mapping[str, str | int]] = DEFAULTS
     dialect = Dialect(is_named=True)
-    programs: ClassVar[tuple[str, ...]] = ("llama-server", "llama.cpp")
+    programs: ClassVar[tuple[str, ...]] = ("llama-server", "llama.cpp", "app.demo")  # the last: Roofmark's own demo
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/props")

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -45,6 +46,8 @@ _INTERPRETERS = re.compile(r"(?:python|pypy|node|bun|uv|poetry)[\d.]*(?:\.exe)?"
 _LIKE_A_SECRET = re.compile(r"key|token|pass|pwd|secret|auth|cred|cookie|login|cert|user")
 _MODEL_PATHS = frozenset(("-m", "--model", "--model-path"))
 _SET = frozenset({"1", "true", "on", "yes", "enabled"})
+_TITLE = re.compile(r"::")
+"""In the title that a process of vLLM or SGLang gives itself in place of its command line."""
 _YAML_LINE = re.compile(r"^\s*(?:-\s+)?([A-Za-z][\w-]*):\s*(\S.*)$")
 
 
@@ -66,24 +69,35 @@ def variables() -> frozenset[str]:
     return frozenset(name for engine in engines.all() for name in engine.environment) | set(GPU_VARIABLES)
 
 
+def names_program(engine: Engine, words: Sequence[str]) -> bool:
+    """Whether a command line names the engine's program."""
+    return own_arguments(engine, words) is not None
+
+
 def read_command(engine: Engine, command: Command, *, is_listener: bool = False) -> ModelArguments | None:
     """The settings that a process was started with; None where its command line is not the engine's.
 
-    `is_listener`: the process answers as this engine, so that its command line is, even where the program's name says
-    nothing (`python main.py`). Where every flag was understood, what it leaves open is the engine's default.
+    `is_listener`: the process answers as this engine, so that its flags are the engine's, even where the program's name
+    says nothing (`python main.py`). Where every flag was understood, what it leaves open is the engine's default.
     """
+    if not command.arguments or _TITLE.search(command.arguments[0]):
+        return None
     words = own_arguments(engine, command.arguments)
+    is_named = words is not None
     if words is None and is_listener:
         words = _after_program(command)
     if words is None:
         return None
+    words = list(dropwhile(lambda word: not word.startswith("-"), words))  # a subcommand
     table = merge_tables([COMMON, engine.flags, FlagTable(ignored=frozenset(engine.config_flags))])
     from_file, is_file_read = _configuration_file(engine, words, command.folder)
     given = [*_from_environment(engine, command.environment), *from_file, *words]
     allowed, is_understood = allowed_arguments(given, table)
     line = engine.read_arguments(allowed)
     settings: dict[str, Any] = dict(line.settings)
-    if is_understood and is_file_read and command.is_environment_known and engine.has_defaults:
+    # of a program that only answers like the engine, what it was not told is not known: it may hand on to another one
+    is_complete = is_understood and is_file_read and command.is_environment_known and (is_named or bool(from_file))
+    if is_complete and engine.has_defaults:
         settings = {**_defaults(engine, allowed, table, line), **settings}
     if shown := _shown_environment(command.environment):
         settings["environment"] = shown

@@ -15,7 +15,7 @@ from app import engines
 from app.engines.base import Engine, ModelInfo, ServerInfo
 from app.engines.flags import ModelArguments
 from app.engines.http import is_loopback
-from app.engines.process import Command, read_command, variables
+from app.engines.process import Command, names_program, read_command, variables
 from app.hardware.host import names_this_host
 from app.hardware.processes import ServerProcess, server_processes
 
@@ -88,6 +88,8 @@ def _chosen(
         for process in (processes[1:] if is_gateway else processes)
         if (line := _line(engine, process)) is not None
     ]
+    named = [pair for pair in lines if names_program(engine, pair[0].arguments or ())]
+    lines = named or lines
     with_file = [(process, line) for process, line in lines if line.file_path is not None]
     of_model = [pair for pair in with_file if path is not None and _name(pair[1].file_path) == _name(path)]
     if of_model:
