@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("-b", type=int, default=2048)
     parser.add_argument("-ub", type=int, default=512)
     parser.add_argument("--api-key")
-    arguments = parser.parse_args()
+    arguments, _unknown = parser.parse_known_args()
     params = xllamacpp.CommonParams()
     params.model.path, params.port, params.hostnames = arguments.m, arguments.port, ["127.0.0.1"]
     params.n_ctx, params.n_parallel = 4096, 1

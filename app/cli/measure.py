@@ -105,7 +105,7 @@ def measure(
         )
         with database.read() as session:
             documents.append(run_document(session, public_id))
-            question = _restart_question(runs.run(session, public_id))
+            question = restart_question(runs.run(session, public_id))
         if not as_json:
             say(run_text(documents[-1]))
         if question is not None:
@@ -127,7 +127,7 @@ def run_worker(public_id: Annotated[str, typer.Argument(metavar="RUN", help="ID 
     Runner(database, settings).run_worker(public_id, TerminalProgress())
 
 
-def _restart_question(run: Run) -> str | None:
+def restart_question(run: Run) -> str | None:
     """One sentence where the server was restarted before a run and may have settings that nothing states."""
     unknown = restarts.question(run)
     if not unknown:

@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 from sqlmodel import select
 
+from app import engines
+from app.cli.measure import restart_question
+from app.cli.probe import facts_text
 from app.core.secrets import Secrets
 from app.core.settings import Settings
 from app.db import restarts, runs, servers
 from app.db.database import Database
 from app.db.tables import Config, Run, Server
+from app.measure.config_snapshot import server_facts
 from app.measure.runner import Runner
 from app.results.compare.differences import unknown_settings
 from app.results.previous import previous
@@ -67,3 +71,34 @@ def test_a_restart_with_other_flags_is_another_configuration_and_the_change_is_n
     assert SECRET not in everything_stored(database)
     logged: list[Any] = [path.read_text(errors="replace") for path in settings.data_dir.rglob("*.log")]
     assert not [text for text in logged if SECRET in text]
+
+
+@pytest.mark.engine
+def test_a_restart_with_unknown_settings_is_asked_about_once(
+    database: Database, runner: Runner, short_suite: str, tmp_path: Path
+) -> None:
+    port = free_port()
+    with llama_server(tmp_path, "-t 2 --my-own-patch 1", port=port) as url:
+        slug = add_server(database, url, "llama.cpp")
+        first = runner.perform(slug, short_suite, silent)
+    with llama_server(tmp_path, "-t 2 --my-own-patch 2", port=port) as url:
+        second, third = (runner.perform(slug, short_suite, silent) for _ in range(2))
+        with engines.open_client(url, None, Settings()) as client:
+            info = engines.probe(client)
+        text = facts_text(url, info, server_facts(url, info).get("process"))
+    assert "threads: 2 (from its command line)" in text
+    before, after, again = (run_named(database, public_id) for public_id in (first, second, third))
+    assert {run.status for run in (before, after, again)} == {"done"}
+    assert not restarts.question(before), "nothing was measured before it"
+    assert not restarts.question(again), "it is asked once for each restart"
+    unknown = restarts.question(after)
+    assert {"kv_type_k", "batch", "flash_attention"} <= set(unknown)
+    assert not {"threads", "context", "parallel"} & set(unknown)
+    assert "The engine was restarted since the last run" in str(restart_question(after))
+    assert restart_question(again) is None
+    with database.write() as session:
+        restarts.answer(session, second, {"kv_type_k": "q8_0"})
+    before, after, again = (run_named(database, public_id) for public_id in (first, second, third))
+    assert before.config_id != after.config_id == again.config_id
+    assert after.config is not None
+    assert after.config.settings["kv_type_k"] == "q8_0"
