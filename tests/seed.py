@@ -68,7 +68,7 @@ def seed(
     places = _servers(session)
     rows = {
         i: configs.freeze(
-            session, places[config_id.server].id or 0, config_id.snapshot, _geometry(config_id.snapshot), ""
+            session, places[config_id.server].id or 0, config_id.snapshot, geometry_json(config_id.snapshot), ""
         )
         for i, config_id in enumerate(setups)
     }
@@ -83,7 +83,7 @@ def seed(
         suite = BUILT_IN["lengths"] if number % 11 == 10 else BUILT_IN["triple"]
         suite = suite.with_counts(repetitions)
         started = START + step * number + timedelta(minutes=chance.randrange(60))
-        run = _run(places[setup.server], config.id, suite, started, f"seed{number:06d}")
+        run = made_run(places[setup.server], config.id, suite, started, f"seed{number:06d}")
         session.add(run)
         session.flush()
         assert run.id is not None
@@ -92,17 +92,19 @@ def seed(
                 samples.add_sample(session, run.id, sample, started)
             measurements.derive(session, run.id)
         else:
-            session.add_all(_triple(run, suite.cases[0], setup, chance))
+            case = suite.cases[0]
+            ttft_ms = setup.ttft_ms * case.point.prompt_tokens / 512
+            session.add_all(triple(run, case, ttft_ms, setup.decode_tokens_per_s, chance, deviation=0.015))
         ids.append(run.public_id)
     return ids
 
 
-def _geometry(snapshot: Snapshot) -> dict[str, Any]:
-    return {FULL_GEOMETRY: _geometry_of(snapshot.model, USUAL_BITS[snapshot.quantization or "F16"]).to_json()}
+def geometry_json(snapshot: Snapshot) -> dict[str, Any]:
+    return {FULL_GEOMETRY: geometry_of(snapshot.model, USUAL_BITS[snapshot.quantization or "F16"]).to_json()}
 
 
 @cache
-def _geometry_of(model: str, bits: float) -> Geometry:
+def geometry_of(model: str, bits: float) -> Geometry:
     return from_config(MODELS[model], bits)
 
 
@@ -113,17 +115,15 @@ def _servers(session: Session) -> list[Server]:
         ("m3-ultra", 8000, "openai", ("M3 Ultra", 1, 192, 819, None)),
     ]
     made = []
-    for name, port, engine, accelerator in server_rows:
-        machine: Machine = machines.add_machine(
-            session, name, kind="desktop", accelerators=[_accelerator(*accelerator)]
-        )
+    for name, port, engine, card in server_rows:
+        machine: Machine = machines.add_machine(session, name, kind="desktop", accelerators=[accelerator(*card)])
         assert machine.id is not None
         title = f"{name} {port}"
         made.append(servers.add_server(session, machine.id, title, engine, f"http://127.0.0.1:{port}"))
     return made
 
 
-def _accelerator(
+def accelerator(
     name: str, count: int, memory_gb: int, bandwidth_gb_per_s: int, teraflops: int | None
 ) -> dict[str, Any]:
     return {
@@ -136,7 +136,7 @@ def _accelerator(
     }
 
 
-def _run(server: Server, config_id: int | None, suite: Suite, started: datetime, public_id: str) -> Run:
+def made_run(server: Server, config_id: int | None, suite: Suite, started: datetime, public_id: str) -> Run:
     assert server.id is not None
     return Run(
         public_id=public_id,
@@ -156,11 +156,19 @@ def _run(server: Server, config_id: int | None, suite: Suite, started: datetime,
     )
 
 
-def _triple(run: Run, case: Case, setup: _Setup, chance: random.Random) -> list[Measurement]:
+def triple(
+    run: Run,
+    case: Case,
+    ttft_ms: float,
+    decode_tokens_per_s: float,
+    chance: random.Random,
+    deviation: float = 0.005,
+) -> list[Measurement]:
+    """The headline metrics of a case: what lists and histories read. `deviation` is that of the run's medians."""
     assert run.id is not None
     tokens = case.point.prompt_tokens
-    ttft = setup.ttft_ms * tokens / 512 * chance.gauss(1, 0.02)
-    decode = setup.decode_tokens_per_s * chance.gauss(1, 0.015)
+    ttft = ttft_ms * chance.gauss(1, deviation * 4 / 3)
+    decode = decode_tokens_per_s * chance.gauss(1, deviation)
     triple_values = (
         ("ttft_ms", "client", "ms", ttft),
         ("prefill_tokens_per_s", "server", "tok/s", tokens / ttft * 1030),

@@ -137,10 +137,10 @@ def model_names(snapshots: Sequence[Snapshot]) -> list[str]:
     ]
     ids_by_name: dict[tuple[str, str | None], set[str]] = {}
     for snapshot, name in zip(snapshots, names, strict=True):
-        if (model_id := _served_id(snapshot)) is not None:
+        if (model_id := served_id(snapshot)) is not None:
             ids_by_name.setdefault((name, snapshot.quantization), set()).add(model_id)
     return [
-        _served_id(snapshot) or name if len(ids_by_name.get((name, snapshot.quantization), ())) > 1 else name
+        served_id(snapshot) or name if len(ids_by_name.get((name, snapshot.quantization), ())) > 1 else name
         for snapshot, name in zip(snapshots, names, strict=True)
     ]
 
@@ -157,7 +157,7 @@ def distinguishing_weights(snapshots: Sequence[Snapshot], *, is_one_server: bool
     files = [_model_file(snapshot) for snapshot in snapshots]
     sizes = [snapshot.settings.get("model_bytes") for snapshot in snapshots]
     columns = {
-        "model_file": files if is_one_server else [path and _last_part(path) for path in files],
+        "model_file": files if is_one_server else [file_name(snapshot) for snapshot in snapshots],
         "model_digest": [str(snapshot.settings.get("model_digest") or "")[:12] or None for snapshot in snapshots],
         "model_bytes": [format_setting(size_bytes) if size_bytes else None for size_bytes in sizes],
     }
@@ -169,16 +169,22 @@ def distinguishing_weights(snapshots: Sequence[Snapshot], *, is_one_server: bool
 
 def _qualified_name(snapshot: Snapshot) -> str:
     """The model's name with the prefix that its server puts before it: a backend, a publisher."""
-    model_id = _served_id(snapshot)
+    model_id = served_id(snapshot)
     if model_id is None:
         return snapshot.model
     return model_id.removesuffix(_last_part(model_id)) + snapshot.model
 
 
-def _served_id(snapshot: Snapshot) -> str | None:
+def served_id(snapshot: Snapshot) -> str | None:
     """The id under which the server offers the model, unless that is only the path of its file."""
     model_id = snapshot.settings.get("model_id")
     return None if not isinstance(model_id, str) or is_file_path(model_id) else model_id
+
+
+def file_name(snapshot: Snapshot) -> str | None:
+    """The name of the model's file without its folder; None: not recorded."""
+    path = _model_file(snapshot)
+    return path and _last_part(path)
 
 
 def _model_file(snapshot: Snapshot) -> str | None:

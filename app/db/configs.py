@@ -185,6 +185,7 @@ class ConfigDescription(NamedTuple):
     snapshot: Snapshot
     machine: str = ""
     frozen_fingerprint: str = ""
+    machine_id: int = 0
 
     @property
     def fingerprint(self) -> str:
@@ -200,7 +201,7 @@ def describe(session: Session, server_slugs: Collection[str] | None = None) -> M
 @cached_query(maxsize=4)
 def _described(session: Session, server_slugs: frozenset[str] | None) -> Mapping[int, ConfigDescription]:
     query = (
-        select(Config, Model, Server.name, Machine.name)
+        select(Config, Model, Server.name, Machine)
         .join(Model, col(Model.id) == Config.model_id)
         .join(Server, col(Server.id) == Config.server_id)
         .join(Machine, col(Machine.id) == Server.machine_id)
@@ -210,7 +211,9 @@ def _described(session: Session, server_slugs: frozenset[str] | None) -> Mapping
         query = query.where(col(Server.slug).in_(server_slugs))
     rows = session.exec(query).all()
     return {
-        config.id: ConfigDescription(name, snapshot_of(config, model), machine, config.fingerprint)
+        config.id: ConfigDescription(
+            name, snapshot_of(config, model), machine.name, config.fingerprint, machine.id or 0
+        )
         for config, model, name, machine in rows
         if config.id
     }
@@ -223,9 +226,10 @@ def short_config_labels(session: Session, server_slugs: Collection[str]) -> dict
     Empty when there is nothing to distinguish, or only the engine, which lists name anyway.
     """
     groups: dict[tuple[str, str, str | None], dict[int, Snapshot]] = {}
-    for key, (server, snapshot, _machine, _fingerprint) in describe(session, server_slugs).items():
+    for key, described in describe(session, server_slugs).items():
+        snapshot = described.snapshot
         bare = replace(snapshot, engine="", engine_version=None)
-        groups.setdefault((server, snapshot.model, snapshot.quantization), {})[key] = bare
+        groups.setdefault((described.server, snapshot.model, snapshot.quantization), {})[key] = bare
     return {
         key: " · ".join(texts) for group in groups.values() for key, texts in distinguishing_settings(group).items()
     }

@@ -19,7 +19,7 @@ from app.results.run_filter import NOT_HIDDEN
 HISTORY_RUNS = 200
 
 
-class Series(NamedTuple):
+class HistoryScope(NamedTuple):
     """What a history is about; without a machine, it is about all of them."""
 
     machine_id: int | None
@@ -28,7 +28,7 @@ class Series(NamedTuple):
 
 class PastRun(NamedTuple):
     run_id: int
-    series: Series
+    scope: HistoryScope
     group: tuple[int | None, str, str]
     """Runs that measured the same thing have the same group: configuration, prompt and hardware."""
     evidence: Mapping[str, Any]
@@ -51,11 +51,11 @@ class PastValue(NamedTuple):
 
 
 @cached_query(maxsize=8)
-def past_runs(session: Session, histories: frozenset[Series]) -> list[PastRun]:
+def past_runs(session: Session, histories: frozenset[HistoryScope]) -> list[PastRun]:
     """Returns the past runs in order of time."""
     if not histories:
         return []
-    newest = [_newest(series).subquery() for series in sorted(histories, key=str)]
+    newest = [_newest(scope).subquery() for scope in sorted(histories, key=str)]
     ids = union_all(*(select(part.c.id) for part in newest)).subquery()
     query = (
         select(
@@ -69,20 +69,22 @@ def past_runs(session: Session, histories: frozenset[Series]) -> list[PastRun]:
         .order_by(col(Run.started_at), col(Run.id))
     )
     return [
-        PastRun(run_id, Series(machine_id, suite_key), (config_id, sha256, hardware), stored_parts(parts), point_key)
+        PastRun(
+            run_id, HistoryScope(machine_id, suite_key), (config_id, sha256, hardware), stored_parts(parts), point_key
+        )
         for run_id, machine_id, suite_key, config_id, sha256, hardware, point_key, *parts in session.execute(query)
     ]
 
 
-def _newest(series: Series) -> Any:
+def _newest(scope: HistoryScope) -> Any:
     where = [
         col(Run.status) == "done",
-        col(Run.suite_key) == series.suite_key,
+        col(Run.suite_key) == scope.suite_key,
         col(Run.config_id).is_not(None),
         NOT_HIDDEN,
     ]
-    if series.machine_id is not None:
-        where.append(col(Run.machine_id) == series.machine_id)
+    if scope.machine_id is not None:
+        where.append(col(Run.machine_id) == scope.machine_id)
     return select(col(Run.id)).where(*where).order_by(col(Run.started_at).desc()).limit(HISTORY_RUNS)
 
 

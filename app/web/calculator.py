@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 from app.ceiling.bytes_per_step import Step
 from app.ceiling.decode import CONTEXTS, CurvePoint, DecodeCeiling, Device, against_context, contexts_up_to
+from app.ceiling.fit import Fit, fit
 from app.ceiling.geometry import Attention, Geometry, Source
 from app.ceiling.number_formats import KvTypes
 from app.ceiling.offload import Offload
@@ -111,6 +112,8 @@ class Calculation:
     known_geometry: KnownGeometry
     reports: tuple[Report, ...]
     """One for each context."""
+    fits: tuple[Fit | None, ...]
+    """Whether the model fits at each of them; None where its layers are unknown."""
     curve: tuple[CurvePoint, ...]
     device_source: str
     placement: tuple[str, ...]
@@ -137,11 +140,12 @@ def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] 
         return layout.decode(geometry, step)
 
     reports = tuple(report(geometry, device, context, kv, batch, layout=layout) for context in CONTEXTS)
+    fits = tuple(fit(layout, geometry, report.step, kv) if report.step else None for report in reports)
     curve = tuple(against_context(geometry, ceiling_of, kv, contexts_up_to(MAX_CONTEXT), batch))
     empty, no_decode = reports[0].step, reports[0].no_decode
     overflows = empty is not None and layout.overflow(geometry, empty) is not None and not no_decode
     placement = tuple(layout.sentences(geometry, empty)) if empty and overflows else ()
-    return Calculation(known_geometry, reports, curve, known_device.source, placement, no_decode)
+    return Calculation(known_geometry, reports, fits, curve, known_device.source, placement, no_decode)
 
 
 def _ram(form: Fields) -> Device | None:

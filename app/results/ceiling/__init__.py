@@ -6,12 +6,14 @@ points      the ceiling over each measured point, and samples that are faster th
 configs     the ceilings of many configurations: with the share that each reaches, and at any points
 machine     what each device of a machine can do
 analysis    where a token's time goes, how it changes with context, what would make it faster
+fit         whether a placed model fits its devices, and what is left
 limits      what limits a result, with the evidence, and what to change first
 """
 
 from app.results.ceiling.analysis import DecodeAnalysis, analyze_decode
 from app.results.ceiling.cards import Unknown
 from app.results.ceiling.configs import CeilingRequest, ConfigCeiling, config_ceilings, decode_ceilings
+from app.results.ceiling.fit import fit_of
 from app.results.ceiling.limits import Evidence, Limit, Limits, limits, limits_of_run
 from app.results.ceiling.machine import DeviceUse, ModelUse, machine_uses
 from app.results.ceiling.placement import DeviceShare, Placement, resolve_placement
@@ -42,6 +44,7 @@ __all__ = [
     "config_ceilings",
     "context_of",
     "decode_ceilings",
+    "fit_of",
     "flag_above_ceiling",
     "limits",
     "limits_of_run",

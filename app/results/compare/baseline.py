@@ -13,7 +13,7 @@ from app.db.tables import Run
 from app.results.compare.eligibility import refusal_reason_runs
 from app.results.compare.scatter import Judged, MainVerdict, Values, main_verdicts
 from app.results.compare.soundness import unsound_by_run
-from app.results.run_history import Series
+from app.results.run_history import HistoryScope
 from app.stats.runs import RunScatter
 from app.stats.verdict import Ratio, Verdict
 
@@ -133,7 +133,7 @@ def _is_another_model(run: BaselineSide, base: BaselineSide) -> bool:
 
 
 def _judged(side: BaselineSide) -> Judged:
-    return Judged(side.run_id, side.public_id, Series(side.machine_id, side.suite_key), side.main_point_key)
+    return Judged(side.run_id, side.public_id, HistoryScope(side.machine_id, side.suite_key), side.main_point_key)
 
 
 def _standing(run: BaselineSide, base: BaselineSide, verdicts: Mapping[tuple[int, int], MainVerdict]) -> Standing:

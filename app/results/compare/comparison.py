@@ -204,7 +204,7 @@ class _Tables:
         subjects_with = Counter(key for subject in subjects for key in subject.metrics_with_value)
         keys = [key for key in metrics() if subjects_with[key] > 1]  # the others have no ratio
         points = {point.key for subject in subjects for point in subject.points}
-        self._scatters = Scatters(session, {subject.series for subject in subjects}, tuple(keys), points)
+        self._scatters = Scatters(session, {subject.scope for subject in subjects}, tuple(keys), points)
         self._verdicts: dict[int, Verdict | None] = {}
 
     def verdict(self, place: int) -> Verdict | None:
@@ -281,7 +281,7 @@ class _Tables:
             for of_subject in (figures[0], figures[place])
         ]
         base, candidate = (
-            Result(list(runs.values()), self._scatters.of(subject.series, point, key, source, sides))
+            Result(list(runs.values()), self._scatters.of(subject.scope, point, key, source, sides))
             for subject, runs in zip((self._subjects[0], self._subjects[place]), sides, strict=True)
         )
         return base, candidate

@@ -23,7 +23,7 @@ from app.results.compare.eligibility import refusal_reason_run
 from app.results.compare.soundness import distinct_reasons, unsound_by_run
 from app.results.previous import previous
 from app.results.run_filter import NOT_HIDDEN
-from app.results.run_history import Series
+from app.results.run_history import HistoryScope
 from app.results.token_counts import answer_lengths
 from app.stats.runs import RunMedian, run_median
 
@@ -207,9 +207,9 @@ class SubjectData:
         return Workload.from_key(self.run.main_point_key)
 
     @property
-    def series(self) -> Series:
+    def scope(self) -> HistoryScope:
         run = self.run
-        return Series(run.machine_id, run.suite_key)
+        return HistoryScope(run.machine_id, run.suite_key)
 
     def at(self, point: Workload) -> list[Sample]:
         return [sample for sample in self.samples if sample.point == point]

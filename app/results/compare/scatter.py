@@ -23,7 +23,7 @@ from app.metrics.base import Source
 from app.results.compare.eligibility import refusal_reason_lengths
 from app.results.compare.soundness import distinct_reasons, unsound_reasons
 from app.results.history.changepoint import MIN_RUNS, change_points
-from app.results.run_history import PastValue, Series, past_runs, past_values
+from app.results.run_history import HistoryScope, PastValue, past_runs, past_values
 from app.results.token_counts import answer_lengths
 from app.stats.runs import RunMedian, RunScatter, run_median, run_scatter
 from app.stats.verdict import SAME_WITHIN, Ratio, Result, Verdict, judge, overall
@@ -38,7 +38,7 @@ class Scatters:
     def __init__(
         self,
         session: Session,
-        histories: Collection[Series],
+        histories: Collection[HistoryScope],
         keys: Sequence[str],
         point_keys: Collection[str],
         run_ids: Collection[int] = (),
@@ -51,7 +51,7 @@ class Scatters:
         self.values = [value for value in values if value.run_id in frozenset(run_ids)]
 
     def of(
-        self, series: Series, point: Workload, key: str, source: Source, sides: Sequence[Mapping[int, RunMedian]]
+        self, scope: HistoryScope, point: Workload, key: str, source: Source, sides: Sequence[Mapping[int, RunMedian]]
     ) -> RunScatter:
         """Returns how much runs of one configuration differ, for one metric at one point.
 
@@ -62,23 +62,23 @@ class Scatters:
         says nothing about this one.
         """
         at = (point.key, key, source)
-        scatter = _scatter(self._groups[series], self._medians.get(at, {}), key, sides)
+        scatter = _scatter(self._groups[scope], self._medians.get(at, {}), key, sides)
         if not scatter.runs:
             groups, medians = self._elsewhere
-            everywhere = groups[series._replace(machine_id=None)]
+            everywhere = groups[scope._replace(machine_id=None)]
             borrowed = _scatter(everywhere, medians.get(at, {}), key, sides, is_elsewhere=True)
             if borrowed.between_variance > scatter.between_variance:
                 return borrowed
         return scatter
 
     @cached_property
-    def _elsewhere(self) -> tuple[Mapping[Series, Groups], "Medians"]:
+    def _elsewhere(self) -> tuple[Mapping[HistoryScope, Groups], "Medians"]:
         """The histories of the same suites on all machines; read only when a machine has none."""
-        groups = run_groups(self._session, frozenset(series._replace(machine_id=None) for series in self._histories))
+        groups = run_groups(self._session, frozenset(scope._replace(machine_id=None) for scope in self._histories))
         return groups, _medians(self._values(groups))
 
-    def _values(self, groups: Mapping[Series, Groups], run_ids: Collection[int] = ()) -> list[PastValue]:
-        grouped = {run_id for of_series in groups.values() for group in of_series for run_id in group}
+    def _values(self, groups: Mapping[HistoryScope, Groups], run_ids: Collection[int] = ()) -> list[PastValue]:
+        grouped = {run_id for of_scope in groups.values() for group in of_scope for run_id in group}
         return past_values(self._session, frozenset(grouped.union(run_ids)), self._keys, self._point_keys)
 
 
@@ -126,25 +126,25 @@ def median_of(value: PastValue) -> RunMedian:
 
 
 @cached_query(maxsize=4)
-def run_groups(session: Session, histories: frozenset[Series]) -> Mapping[Series, Groups]:
+def run_groups(session: Session, histories: frozenset[HistoryScope]) -> Mapping[HistoryScope, Groups]:
     """Returns the runs of each history in groups: only sound runs, and only groups of at least two."""
     runs = past_runs(session, histories)
     by_run: dict[int, dict[tuple[str, Source], PastValue]] = {}
     for value in past_values(session, frozenset(run.run_id for run in runs), HEADLINE_METRICS):
         by_run.setdefault(value.run_id, {})[value.metric, value.source] = value
-    groups: dict[Series, dict[tuple[int | None, str, str], list[int]]] = {}
+    groups: dict[HistoryScope, dict[tuple[int | None, str, str], list[int]]] = {}
     for run in runs:
         if not unsound_reasons(run.evidence, _variation(by_run.get(run.run_id, {}))):
-            of_series = run.series if run.series in histories else run.series._replace(machine_id=None)
-            groups.setdefault(of_series, {}).setdefault(run.group, []).append(run.run_id)
+            of_scope = run.scope if run.scope in histories else run.scope._replace(machine_id=None)
+            groups.setdefault(of_scope, {}).setdefault(run.group, []).append(run.run_id)
     return {
-        series: [
+        scope: [
             segment
-            for group in groups.get(series, {}).values()
+            for group in groups.get(scope, {}).values()
             for segment in _without_shifts([(run_id, by_run.get(run_id, {})) for run_id in group])
             if len(segment) > 1
         ]
-        for series in histories
+        for scope in histories
     }
 
 
@@ -180,13 +180,13 @@ class Judged(NamedTuple):
 
     run_id: int
     public_id: str
-    series: Series
+    scope: HistoryScope
     main_point_key: str
 
     @classmethod
     def of(cls, run: Run) -> "Judged":
         assert run.id is not None
-        return cls(run.id, run.public_id, Series(run.machine_id, run.suite_key), run.main_point_key)
+        return cls(run.id, run.public_id, HistoryScope(run.machine_id, run.suite_key), run.main_point_key)
 
 
 class Values(NamedTuple):
@@ -232,7 +232,7 @@ def main_verdicts(
     run_ids = frozenset(run.run_id for run in runs)
     points = _common_points(session, pairs)
     at_points = frozenset(filter(None, points.values()))
-    scatters = Scatters(session, {run.series for run in runs}, HEADLINE_METRICS, at_points, run_ids)
+    scatters = Scatters(session, {run.scope for run in runs}, HEADLINE_METRICS, at_points, run_ids)
     lengths = answer_lengths(session, run_ids)
     values = {(value.run_id, value.point_key, value.metric, value.source): value for value in scatters.values}
     verdicts = {}
@@ -297,7 +297,7 @@ def _results(
     sides = [{run.run_id: median} for run, median in zip(pair, medians, strict=True)]
     point, source = Workload.from_key(values[0].point_key), values[0].source
     base, candidate = (
-        Result([median], scatters.of(run.series, point, key, source, sides))
+        Result([median], scatters.of(run.scope, point, key, source, sides))
         for run, median in zip(pair, medians, strict=True)
     )
     return base, candidate

@@ -134,6 +134,10 @@ class HistoryTable:
         """Returns a run's own labels as JSON."""
         return self._label_texts[int(self._labels[place])]
 
+    def prompt_code(self, place: int) -> int:
+        """Returns a number that two runs of this table share when they had the same prompt."""
+        return int(self._prompts[place])
+
     # --- columns ---
 
     def public_ids(self, places: Sequence[int] | Places) -> list[str]:
@@ -175,14 +179,21 @@ class HistoryTable:
 
     # --- together ---
 
-    def segments(self, hardware: Mapping[int, Sequence[HardwareChange]], *, by_labels: bool = False) -> list[Places]:
+    def segments(
+        self,
+        hardware: Mapping[int, Sequence[HardwareChange]],
+        *,
+        groups: Integers | None = None,
+        by_labels: bool = False,
+    ) -> list[Places]:
         """Returns the runs split by what no level or line may cross: configuration, prompt and hardware, and on request
         labels.
 
-        `hardware` holds each server's changes in order of time. Each segment is in order of time, and they are in the
-        order of their first runs.
+        `hardware` holds each server's changes in order of time. `groups` takes the place of the configurations: a
+        number for each run, such as that of its series. Each segment is in order of time, and they are in the order of
+        their first runs.
         """
-        columns = [self.config_ids, self._prompts, self.hardware_epoch(hardware)]
+        columns = [self.config_ids if groups is None else groups, self._prompts, self.hardware_epoch(hardware)]
         return _group_places([*columns, self._labels] if by_labels else columns)
 
     def hardware_epoch(self, hardware: Mapping[int, Sequence[HardwareChange]]) -> Integers:
