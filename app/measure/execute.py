@@ -215,7 +215,7 @@ def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, 
 def _play(active: ActiveRun, job: Job, prepared: Prepared, freezer: ConfigFreezer, api_key: str | None) -> None:
     """Plays the suite while sensors, server load and log are followed, and stores each sample."""
     with (
-        watch_sensors(active.is_local, active.settings, _port(job.client.base_url)) as active.sensors,
+        watch_sensors(active.is_local, active.settings, port_of(job.client.base_url)) as active.sensors,
         watch_server_load(job.engine, job.client, api_key, active.settings) as active.server_load,
         open_server_log(active.server.log_path, job.engine.answering(job.client)) as (server_log, log_problem),
     ):
