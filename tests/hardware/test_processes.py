@@ -9,8 +9,12 @@ from typing import Any
 import psutil
 import pytest
 
+from app import engines
+from app.cli.probe import facts_text
+from app.core.settings import Settings
 from app.engines.base import ModelInfo
 from app.hardware.processes import ServerProcess, listener_pids, server_processes
+from app.measure.config_snapshot import server_facts
 from app.measure.server_process import ObservedProcess, observe_process
 from tests.ports import free_port
 from tests.written_process import written_process
@@ -156,3 +160,16 @@ def test_a_system_that_hides_connections_is_asked_process_by_process(
     with written_process(tmp_path, "llama-server", f"--port {port}") as started:
         monkeypatch.setattr(psutil, "net_connections", refuse)
         assert listener_pids(port) == [started.pid]
+
+
+def test_a_probe_says_what_is_from_the_command_line(tmp_path: Path) -> None:
+    port = free_port()
+    with written_process(tmp_path, "llama-server", f"-ctk q8_0 --port {port}", answers_as="llama.cpp"):
+        url = f"http://127.0.0.1:{port}"
+        with engines.open_client(url, None, Settings()) as client:
+            info = engines.probe(client)
+        document = server_facts(url, info)
+    lines = facts_text(url, info, document["process"]).splitlines()
+    assert "  kv_type_k: q8_0 (from its command line)" in lines
+    assert any(line.startswith("  not on its command line") and "threads" in line for line in lines)
+    assert "  parallel: 1" in lines
