@@ -1,7 +1,7 @@
 """The question about a restart of a server: which settings a person is asked for, and what they answered."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlmodel import Session
 
@@ -22,6 +22,8 @@ class RestartQuestion:
 
     run: Run
     settings: Sequence[Setting]
+    form: Fields = field(default_factory=Fields)
+    """Its fields, all empty."""
 
 
 def of_run(run: Run) -> RestartQuestion | None:
