@@ -193,11 +193,11 @@ def contradictions(
 
 
 def process_words(keys: Collection[str]) -> str | None:
-    """One sentence with the settings that were read from the command line of the server's process; None for none."""
+    """One sentence with the settings that the server's process was started with; None for none."""
     if not keys:
         return None
     titles = [lower_first(setting_title(key)) for key in ordered_setting_keys(keys)]
-    return _("Read from the command line of the server's process: {settings}.", settings=enumerated(titles))
+    return _("Read from how the server's process was started: {settings}.", settings=enumerated(titles))
 
 
 def stated_words(stated: Mapping[str, Any], model: ModelInfo | None) -> str | None:
@@ -372,7 +372,11 @@ class ConfigFreezer:
         evidence = self._active.run.evidence
         if self._process is None:
             return evidence
-        keys = [key for key, value in self._process_settings().items() if snapshot.settings.get(key) == value]
+        keys = [
+            key
+            for key, value in self._process_settings().items()
+            if value != DEFAULT and snapshot.settings.get(key) == value
+        ]
         check = process_words(keys)
         return {
             **evidence,

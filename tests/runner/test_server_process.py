@@ -67,7 +67,7 @@ def test_a_restart_with_other_flags_is_another_configuration_and_the_change_is_n
     assert one.evidence["process"] == same.evidence["process"] != other.evidence["process"]
     assert restarts.was_restarted(same.evidence, other.evidence)
     assert "restart" not in other.evidence, "nothing is unknown, so nothing is asked"
-    assert any(check.startswith("Read from the command line") for check in one.evidence["checks"])
+    assert any(check.startswith("Read from how the server's process") for check in one.evidence["checks"])
     assert SECRET not in everything_stored(database)
     logged: list[Any] = [path.read_text(errors="replace") for path in settings.data_dir.rglob("*.log")]
     assert not [text for text in logged if SECRET in text]
