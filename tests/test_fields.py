@@ -155,3 +155,18 @@ def test_a_setting_that_was_left_to_the_engine_makes_no_number_a_word() -> None:
     field = setting_field("threads", {4, 8, DEFAULT})
     left = RunContext(Snapshot("llama.cpp", None, "m", None, {"threads": DEFAULT}))
     assert (field.kind, field.read(left), field.text("difference", left)) == ("number", None, "default")
+
+
+def test_namesakes_of_different_servers_do_not_join(database: Database) -> None:
+    """Two servers offer different models under one name: their ids name them apart."""
+    first = replace(Q8, settings={**Q8.settings, "model_id": "gpu0/Qwen3-8B"})
+    second = replace(Q8, settings={**Q8.settings, "model_id": "cpu/Qwen3-8B"})
+    (one,), (other,) = place(database, first), place(database, second, name="2x3090")
+    run(database, one, timed(500, 50))
+    run(database, other, timed(500, 20))
+    with database.read() as session:
+        for x, suffix in (("model", ""), ("variant", f" {Q8.quantization}")):
+            view = {"x": x, "y": "decode_tokens_per_s", "mix": "machine,settings"}
+            assert [point.x for point in explore(session, view, {}).result.data_points] == [
+                f"cpu/{Q8.model}{suffix}", f"gpu0/{Q8.model}{suffix}",
+            ]  # fmt: skip
