@@ -78,7 +78,7 @@ def noticed(session: Session, run: Run, config: Config, evidence: Mapping[str, A
         .join(Model, col(Model.id) == col(Config.model_id))
         .where(Run.server_id == run.server_id, col(Run.id) != run.id, Model.name == model.name)
         .where(col(Run.started_at).is_not(None))
-        .order_by(col(Run.started_at).desc(), col(Run.id).desc())
+        .order_by(col(Run.id).desc())
         .limit(1)
     ).first()
     if last is None or not was_restarted(last, evidence):

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from app.ceiling.sources import from_document
 from app.core.config_settings import DEFAULT, format_setting, ordered_setting_keys, setting_title
 from app.core.configuration import Snapshot
 from app.core.errors import BadInput, ServerError, ServerErrorKind
-from app.core.i18n import N_, _, enumerated, joined, lower_first
+from app.core.i18n import N_, _, joined
 from app.db import configs, restarts, runs, servers
 from app.db.configs import split_models
 from app.db.tables import FULL_GEOMETRY, Server
@@ -26,7 +26,7 @@ from app.engines.base import STATED_ENGINE, Engine, ModelInfo, ServerInfo
 from app.engines.http import ServerClient, is_loopback
 from app.measure.active_run import ActiveRun
 from app.measure.server_log import settings_from_log
-from app.measure.server_process import ObservedProcess, observe_process, process_json
+from app.measure.server_process import ObservedProcess, observe_process, process_json, process_words
 from app.suites import Suite, estimate_tokens
 
 log = logging.getLogger(__name__)
@@ -190,14 +190,6 @@ def contradictions(
         for key, value in stated.items()
         if key in snapshot.settings and snapshot.settings[key] != value
     ]
-
-
-def process_words(keys: Collection[str]) -> str | None:
-    """One sentence with the settings that the server's process was started with; None for none."""
-    if not keys:
-        return None
-    titles = [lower_first(setting_title(key)) for key in ordered_setting_keys(keys)]
-    return _("Read from how the server's process was started: {settings}.", settings=enumerated(titles))
 
 
 def stated_words(stated: Mapping[str, Any], model: ModelInfo | None) -> str | None:

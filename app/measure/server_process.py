@@ -5,13 +5,15 @@ unknown.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlsplit
 
 from app import engines
+from app.core.config_settings import ordered_setting_keys, setting_title
+from app.core.i18n import _, enumerated, lower_first
 from app.engines.base import Engine, ModelInfo, ServerInfo
 from app.engines.flags import ModelArguments
 from app.engines.http import is_loopback
@@ -118,3 +120,11 @@ def process_json(base_url: str, info: ServerInfo) -> dict[str, Any] | None:
     """What the process behind a server says of its first model, as `Server.facts["process"]` holds it."""
     observed = observe_process(base_url, info.engine, info.model(None))
     return None if observed is None else observed.to_json()
+
+
+def process_words(keys: Collection[str]) -> str | None:
+    """One sentence with the settings that the server's process was started with; None for none."""
+    if not keys:
+        return None
+    titles = [lower_first(setting_title(key)) for key in ordered_setting_keys(keys)]
+    return _("Read from how the server's process was started: {settings}.", settings=enumerated(titles))
