@@ -19,11 +19,12 @@ from app.core.config_settings import DEFAULT, SETTINGS
 from app.engines.base import Engine
 from app.engines.flags import (
     COMMON,
+    DEFAULT_VALUES,
     FlagTable,
     ModelArguments,
+    flags_without_secrets,
     group_by_flag,
     holds_secret,
-    is_secret_flag,
     merge_tables,
     parse_arguments,
 )
@@ -112,17 +113,12 @@ def allowed_arguments(words: Sequence[str], table: FlagTable) -> tuple[list[str]
     (['--mlock', '--new-thing=…', '-md=draft.gguf'], False)
     """
     allowed: list[str] = []
-    declared = table.flags.keys() | table.without_bytes | table.unmodelled | table.ignored
-    is_understood, is_after_secret = True, False
-    for name, values in group_by_flag(words):
+    is_understood = True
+    for name, values in flags_without_secrets(words, table):
         names = {name, name.replace("_", "-")}
-        is_declared = not names.isdisjoint(declared)
-        is_its_value = is_after_secret and not is_declared  # a secret may begin with a dash
-        is_secret = any(map(is_secret_flag, names))
-        is_after_secret = is_secret and not values
-        if is_secret or is_its_value or holds_secret([name, *values]):
-            continue
-        if not is_declared:
+        if holds_secret([name, *values]):
+            is_understood = False
+        elif not table.declares(name):
             is_understood = False
             if _SAFE_NAME.fullmatch(name) and not _LIKE_A_SECRET.search(name):
                 allowed.append(f"{name}={HIDDEN_VALUE}" if values else name)
@@ -193,7 +189,17 @@ def _defaults(engine: Engine, allowed: Sequence[str], table: FlagTable, line: Mo
     that word. Those that only `flags` hold have the value that it gives them."""
     flags = parse_arguments(allowed, table).settings
     usual = [key for key, setting in SETTINGS.items() if setting.is_always_set]
-    settings: dict[str, Any] = {key: flags.get(key, engine.default_settings.get(key, DEFAULT)) for key in usual}
+    given = {
+        key
+        for name, values in group_by_flag(allowed)
+        if (flag := table.flags.get(name)) is not None and (not values or values[0] not in DEFAULT_VALUES)
+        for key in flag.settings
+    }
+    settings: dict[str, Any] = {
+        key: flags.get(key, engine.default_settings.get(key, DEFAULT))
+        for key in usual
+        if key in flags or key not in given  # with a value that cannot be read it stays unknown
+    }
     settings.pop("context" if line.context_tokens is not None else "", None)
     return settings
 

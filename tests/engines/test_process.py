@@ -101,6 +101,13 @@ def test_a_flag_that_is_not_understood_proves_no_default() -> None:
     assert settings == {"threads": 2, "flags": "--quite-new-thing …"}
 
 
+def test_a_value_that_cannot_be_read_is_no_default() -> None:
+    settings = settings_of("koboldcpp", "koboldcpp --quantkv 9 --threads many")
+    assert not {"kv_type_k", "kv_type_v", "threads"} & settings.keys()
+    assert settings["batch"] == DEFAULT
+    assert settings["flags"] == "--quantkv 9 --threads many"
+
+
 def test_a_program_that_only_answers_like_the_engine_proves_no_default() -> None:
     assert settings_of("llama.cpp", "python3 proxy.py", program="python3.11") == {}
     assert settings_of("llama.cpp", "python3 start.py -t 3", program="python3.11") == {"threads": 3}

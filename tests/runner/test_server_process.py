@@ -16,7 +16,6 @@ from app.db import restarts, runs, servers
 from app.db.database import Database
 from app.db.tables import Config, Run, Server
 from app.measure.runner import Runner
-from app.results.compare.differences import unknown_settings
 from app.results.previous import previous
 from tests.llama_server import llama_server
 from tests.ports import free_port
@@ -59,7 +58,8 @@ def test_a_restart_with_other_flags_is_another_configuration_and_the_change_is_n
         other.config.settings
     )
     assert one.config_id == same.config_id != other.config_id
-    assert not unknown_settings(one, other), "a process that was seen leaves nothing unknown"
+    for config in (one.config, other.config):
+        assert not restarts.unknown_settings(config.settings), "a process that was seen leaves nothing unknown"
     with database.read() as session:
         changes = previous(session, runs.run(session, second))
     assert changes is not None
