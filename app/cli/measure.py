@@ -14,20 +14,20 @@ from app.cli.output import Json, print_json, printable, say
 from app.cli.probe import ApiKey, EngineKey
 from app.cli.startup import log_to_stderr, open_database, open_with_log
 from app.cli.text import run_text
-from app.core.config_settings import parse_log_path, parse_setting, setting_warning
+from app.core.config_settings import SETTINGS, parse_log_path, parse_setting, setting_warning
 from app.core.errors import BadInput, ServerError, ServerErrorKind
 from app.core.secrets import Secrets
 from app.core.settings import Settings
 from app.core.units import format_duration, format_number
-from app.db import machines, servers, suites
+from app.db import machines, restarts, runs, servers, suites
 from app.db.database import Database
 from app.db.runs import check_run_count
-from app.db.tables import Machine
+from app.db.tables import Machine, Run
 from app.engines.base import STATED_ENGINE, ServerInfo
 from app.engines.http import is_loopback, normalise_base_url
 from app.hardware.host import names_this_host
 from app.measure.active_run import RunProgress
-from app.measure.config_snapshot import server_info_json
+from app.measure.config_snapshot import server_facts
 from app.measure.runner import Runner
 from app.schemas.run_document import run_document
 from app.suites import BUILT_IN, DEFAULT_SUITE
@@ -118,8 +118,11 @@ def measure(
         )
         with database.read() as session:
             documents.append(run_document(session, public_id))
+            question = restart_question(runs.run(session, public_id))
         if not as_json:
             say(run_text(documents[-1]))
+        if question is not None:
+            say(question, err=True)
         if _exit_code(documents[-1]):  # a run that fails or is cancelled is the last one
             break
     if as_json:
@@ -135,6 +138,18 @@ def run_worker(public_id: Annotated[str, typer.Argument(metavar="RUN", help="ID 
     log_to_stderr(settings)
     database = open_database(settings)
     Runner(database, settings).run_worker(public_id, TerminalProgress())
+
+
+def restart_question(run: Run) -> str | None:
+    """One sentence where the server was restarted before a run and may have settings that nothing states."""
+    unknown = restarts.question(run)
+    if not unknown:
+        return None
+    names = ", ".join(SETTINGS[key].title.lower() for key in unknown)
+    return (
+        f"The engine was restarted since the last run: what did you change? Unknown: {names}. State it on the run's "
+        f"page, or with --set next time."
+    )
 
 
 def _parse_settings(assignments: Sequence[str]) -> dict[str, Any]:
@@ -224,7 +239,7 @@ def _add_server(database: Database, settings: Settings, base_url: str, facts: Se
             engine=facts.engine,
             base_url=base_url,
             api_key_encrypted=Secrets(settings).encrypt(api_key) if api_key else None,
-            facts=server_info_json(facts),
+            facts=server_facts(base_url, facts),
             capabilities=dict(facts.capabilities),
         )
         return server.slug

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
 
 from sqlmodel import Session
 
@@ -33,7 +32,7 @@ from app.measure.config_snapshot import (
     choose_model,
     context_tokens,
     requested_context,
-    server_info_json,
+    server_facts,
 )
 from app.measure.interference import BusyCheck, read_counters
 from app.measure.job import Job, Prepared, prepare, sample_marks, step_label
@@ -42,6 +41,7 @@ from app.measure.notify import notify_run_ended
 from app.measure.play import failure_reason, run_suite
 from app.measure.server_load import load_metrics, watch_server_load
 from app.measure.server_log import open_server_log
+from app.measure.server_process import port_of
 from app.measure.waiting import Phase, Stop, WaitLimits, wait_until_ready
 from app.results import hardware
 from app.results.run_time import EarlierRuns
@@ -104,11 +104,12 @@ def _measure(active: ActiveRun) -> str | None:
             active.report_phase(phase)
         job, model, freezer = _plan(active, engine, client, limits)
         prepared = prepare(job)
-        active.busy_check = BusyCheck(CpuMeter(_port(client.base_url))) if active.is_local else None
+        active.busy_check = BusyCheck(CpuMeter(port_of(client.base_url))) if active.is_local else None
         _store_start(active, prepared, freezer, is_elsewhere=model is not None and model.runs_on is not None)
+        before, is_complete = read_counters(engine, client), False
+        active.run.evidence = {**active.run.evidence, **run_checks.counted("counters_before", before)}
         if freezer.is_model_loaded:
             freezer.freeze()
-        before, is_complete = read_counters(engine, client), False
         try:
             _play(active, job, prepared, freezer, api_key)
             is_complete = True
@@ -178,9 +179,9 @@ def _probe_server(active: ActiveRun, client: ServerClient) -> tuple[ServerInfo, 
     """Returns what the server reports, and all that is known of what it accepts."""
     is_believed = STATED_ENGINE in active.server.capabilities
     info = engines.probe(client, active.server.engine, is_believed=is_believed)
-    server_id = active.run.server_id
+    server_id, facts = active.run.server_id, server_facts(active.server.base_url, info)
     with active.database.write() as session:
-        servers.remember(session, server_id, facts=server_info_json(info), capabilities=info.capabilities)
+        servers.remember(session, server_id, facts=facts, capabilities=info.capabilities)
         server = session.get(Server, server_id)
         return info, dict(server.capabilities) if server else info.capabilities
 
@@ -192,11 +193,6 @@ def _model_document(engine: Engine, client: ServerClient, model: ModelInfo | Non
     except ServerError:  # the run goes on with what the request tells
         log.info("the server does not describe its model", exc_info=True)
         return None
-
-
-def _port(base_url: str) -> int:
-    parts = urlsplit(base_url)
-    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, *, is_elsewhere: bool) -> None:
@@ -234,7 +230,7 @@ def _expected_end(session: Session, active: ActiveRun, prepared: Prepared) -> di
 def _play(active: ActiveRun, job: Job, prepared: Prepared, freezer: ConfigFreezer, api_key: str | None) -> None:
     """Plays the suite while sensors, server load and log are followed, and stores each sample."""
     with (
-        watch_sensors(active.is_local, active.settings, _port(job.client.base_url)) as active.sensors,
+        watch_sensors(active.is_local, active.settings, port_of(job.client.base_url)) as active.sensors,
         watch_server_load(job.engine, job.client, api_key, active.settings) as active.server_load,
         open_server_log(active.server.log_path, job.engine.answering(job.client)) as (server_log, log_problem),
         LiveWriter(workers.live_path(active.settings, active.run.public_id)) as live,
@@ -278,6 +274,7 @@ def _conclude(
         **run_checks.after(
             active.run.evidence, active.samples, before, after, notes, server_metrics, active.busy_check
         ),
+        **run_checks.counted("counters", after or before),
         "no_sensors": run_checks.missing_sensors_reason(active.is_local, active.sensors, active.samples),
     }
 

@@ -24,7 +24,7 @@ from app.engines.base import STATED_ENGINE, ServerInfo
 from app.measure import workers
 from app.measure.active_run import Listener, RunProgress
 from app.measure.bandwidth_process import fail_dead_probes
-from app.measure.config_snapshot import server_info_json
+from app.measure.config_snapshot import server_facts
 from app.measure.execute import execute_run
 from app.measure.waiting import Stop
 
@@ -291,8 +291,7 @@ class Runner:
             server.base_url, key, server.engine, is_believed=is_believed, capabilities=server.capabilities
         )
         assert server.id is not None
+        facts = server_facts(server.base_url, info)
         with self._database.write() as session:
-            servers.remember(
-                session, server.id, facts=server_info_json(info), capabilities=info.capabilities, anew=True
-            )
+            servers.remember(session, server.id, facts=facts, capabilities=info.capabilities, anew=True)
         return info

@@ -115,7 +115,7 @@ def _reported(server: Server, model_id: str | None) -> dict[str, Any]:
     models: Sequence[Mapping[str, Any]] = server.facts.get("models") or []
     model: Mapping[str, Any] = next((model for model in models if model.get("id") == model_id), {})
     context = server.facts.get("context_tokens") or model.get("context_tokens")
-    reported = {**(server.facts.get("settings") or {}), **(model.get("settings") or {}), "context": context}
+    reported = {**servers.reported_settings(server), **(model.get("settings") or {}), "context": context}
     return {key: reported[key] for key in ordered_setting_keys(reported) if reported[key] is not None}
 
 

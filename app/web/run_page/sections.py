@@ -25,6 +25,7 @@ from app.results.wrong_runs import WrongRun
 from app.web import calculator
 from app.web.progress import Progress
 from app.web.rerun import rerun_fields
+from app.web.restart_form import RestartQuestion
 from app.web.run_page.metric_values import PointResult, SampleLine, sample_lines
 
 
@@ -115,6 +116,15 @@ class Warnings(Section):
     """What disturbed the run."""
     warnings: Sequence[str]
     left_out: Sequence[LeftOut]
+
+
+@dataclass(frozen=True)
+class Restart(Section):
+    """The question what was changed when the server was restarted before this run."""
+
+    template = "_run_restart.html"
+
+    question: RestartQuestion
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------------
