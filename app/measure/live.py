@@ -34,6 +34,8 @@ MAX_ROUND_BYTES = 1 << 20
 """Of a round's text: what comes after it is counted only."""
 RATE_SPAN_NS = 3_000_000_000
 """The rate is that of so many last nanoseconds."""
+MIN_RATE_MOMENTS = 4
+"""However long ago they were: a slow stream has few in that time."""
 MIN_RATE_SPAN_NS = 500_000_000
 """Over less, pieces that came together look like a burst."""
 
@@ -258,7 +260,8 @@ class LiveReader:
         if not self._moments:
             return None
         end_ns = max(at_ns for at_ns, _ in self._moments)
-        self._moments = [moment for moment in self._moments if moment[0] >= end_ns - RATE_SPAN_NS]
+        recent = [moment for moment in self._moments if moment[0] >= end_ns - RATE_SPAN_NS]
+        self._moments = recent if len(recent) >= MIN_RATE_MOMENTS else self._moments[-MIN_RATE_MOMENTS:]
         (start_ns, start), (stop_ns, stop) = self._moments[0], self._moments[-1]
         span_ns = stop_ns - start_ns
         return (stop - start) / span_ns * 1e9 if span_ns >= MIN_RATE_SPAN_NS else None
