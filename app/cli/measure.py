@@ -280,7 +280,9 @@ class TerminalProgress:
         self._last_text = ""
 
     def __call__(self, progress: RunProgress) -> None:
-        text = self._sample(progress) if progress.sample else progress.phase
+        if progress.arrived is not None and not sys.stderr.isatty():
+            return
+        text = self._sample(progress) if progress.sample else self._arriving(progress)
         is_repeated = progress.sample is None and text == self._last_text
         self._last_text = text
         if is_repeated:
@@ -289,6 +291,12 @@ class TerminalProgress:
         start = "\r\033[K" if self._rewriting else ""
         self._rewriting = on_terminal and progress.sample is None
         typer.echo(start + printable(text), err=True, nl=not self._rewriting)
+
+    def _arriving(self, progress: RunProgress) -> str:
+        if (arrived := progress.arrived) is None:
+            return progress.phase
+        rate = f", {format_number(arrived.per_s)} tok/s" if arrived.per_s is not None else ""
+        return f"{progress.done + 1:>3}/{progress.planned}  about {arrived.events:,} tokens so far{rate}"
 
     def _sample(self, progress: RunProgress) -> str:
         sample, last = progress.sample, progress.last or {}
