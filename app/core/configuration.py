@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.core.config_settings import (
+    DEFAULT,
     IDENTITY_SETTINGS,
     SETTINGS,
     format_setting,
@@ -115,6 +116,8 @@ def _details(snapshot: Snapshot, engine_titles: Mapping[str, str]) -> dict[str, 
     engine = engine_titles.get(snapshot.engine, snapshot.engine)
     details = {"engine": f"{engine} {snapshot.engine_version or ''}".strip()}
     for key in ordered_setting_keys(snapshot.settings.keys() - set(IDENTITY_SETTINGS)):
+        if snapshot.settings[key] == DEFAULT:  # what nobody set distinguishes from what somebody did by its absence
+            continue
         details[key] = f"{setting_title(key)} {format_setting(snapshot.settings[key], key)}"
     if snapshot.labels:
         details["labels"] = ", ".join(sorted(snapshot.labels))

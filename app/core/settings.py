@@ -62,7 +62,8 @@ class Settings(BaseSettings):
         0.03, gt=0, lt=1, description="A change whose interval lies within this share counts as the same; also as `1%`."
     )
     notify_urls: SecretStr | None = Field(
-        None, description="Whom to tell of failed runs and of those worse than their baseline: Apprise URLs."
+        None,
+        description="Whom to tell of failed runs, of wrong ones and of those worse than their baseline: Apprise URLs.",
     )
     sensors: bool = Field(
         True,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from app import engines
-from app.core.config_settings import IDENTITY_SETTINGS, SETTINGS, format_setting, setting_title
+from app.core.config_settings import DEFAULT, IDENTITY_SETTINGS, SETTINGS, format_setting, setting_title
 from app.core.i18n import N_, _, enumerated, joined
 from app.core.units import format_bytes
 from app.db.devices import LOCAL
@@ -90,7 +90,7 @@ def known_settings(values: Mapping[str, Any]) -> dict[str, Any]:
             continue
         value = values.get(key)
         is_number = setting.type is int and isinstance(value, int) and not isinstance(value, bool)
-        if is_number or (setting.choices and value in setting.choices):
+        if is_number or value == DEFAULT or (setting.choices and value in setting.choices):
             settings[key] = value
     return settings
 

@@ -16,6 +16,7 @@ from app.db.tables import Config, Machine, Model, Run
 from app.metrics import NULL_REASONS
 from app.results import hardware
 from app.results.compare import Comparison, compare
+from app.results.compare.differences import unknown_settings
 from app.results.compare.names import Fact as NamedFact
 from app.results.compare.names import name_by_difference
 from app.results.compare.result import Ceiling, Cell, Distribution, MetricRow, PointRows, Subject
@@ -90,6 +91,7 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
                     pair,
                     reason_not_comparable=_(NO_VERDICT) if pair.reason_not_comparable else "",
                     differing_settings=(),
+                    unknown_settings=unknown_settings(sides[0].run, sides[pair.place].run, has_values=False),
                 )
                 for pair in compared.pairs
             ),

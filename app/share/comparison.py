@@ -6,6 +6,7 @@ from sqlmodel import Session
 
 from app import charts
 from app.core.i18n import N_, _, joined
+from app.core.unknown_settings import unknown_text
 from app.db.database import session_memo
 from app.metrics import HEADLINE_METRICS
 from app.results.compare import Comparison
@@ -186,7 +187,17 @@ def _charts(compared: Comparison) -> Iterator[Chart]:
     yield from (Chart(title, public_figure(figure), size) for title, figure, size in figures if figure is not None)
 
 
+def _unknown(compared: Comparison) -> Iterator[str]:
+    """Yields what is unknown of each pair: then no verdict is about what differs alone."""
+    pairs = [pair for pair in compared.pairs if not pair.reason_not_comparable and pair.unknown_settings]
+    for pair in pairs:
+        text = unknown_text(pair.unknown_settings)
+        name = compared.against_base(pair.place)
+        yield text if len(compared.pairs) == 1 else _("{name}: {sentence}", name=name, sentence=text)
+
+
 def _remarks(anonymized: Compared) -> Iterator[str]:
+    yield from _unknown(anonymized.comparison)
     yield from circumstances.metric_explanations(HEADLINE_METRICS)
     scatters = anonymized.comparison.main_scatters(0)
     yield from filter(None, [scatter_words(scatters)])

@@ -8,8 +8,8 @@ from app.core.i18n import N_, _
 LOCAL_ENDINGS = (".local", ".lan", ".internal", ".intranet", ".home", ".home.arpa", ".corp")
 """Endings of names that no public name server knows."""
 _WORDS = {
-    "machine": N_("Only people on this machine can open this link."),
-    "network": N_("Only people in this network can open this link."),
+    "machine": N_("Only people on this machine can open links to this address."),
+    "network": N_("Only people in this network can open links to this address."),
 }
 INSTEAD = N_("Send the file, the Markdown or the picture to others, or set ROOFMARK_PUBLIC_URL.")
 

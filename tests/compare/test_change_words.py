@@ -12,7 +12,7 @@ from app.metrics import metrics
 from app.results.compare import words
 from app.results.compare.names import Fact, name_by_difference
 from app.stats.verdict import Ratio, Verdict
-from tests.compare.runs import Q4, Q8, compared, place, run, timed
+from tests.compare.runs import Q4, Q8, calm_history, compared, place, run, timed
 
 
 def ratio(value: float, verdict: str) -> Ratio:
@@ -111,3 +111,16 @@ def test_all_names_differ_and_none_is_empty(sides: list[dict[str, str]]) -> None
     assert all(naming.names)
     for text in naming.shared:
         assert all(text in side.values() for side in sides)
+
+
+@pytest.mark.parametrize(("speeds", "best"), [((50, 60), 1), ((60, 50), 0), ((50, 50.2), None), ((50.2, 50), None)])
+def test_the_best_value_is_marked_where_one_stands_out(
+    database: Database, speeds: tuple[float, float], best: int | None
+) -> None:
+    configs = place(database)
+    for config in configs:
+        calm_history(database, config)
+    runs = [run(database, config, timed(500, speed)) for config, speed in zip(configs, speeds, strict=True)]
+    (decode,) = [row for row in compared(database, *runs).main_rows if row.metric == "decode_tokens_per_s"]
+    assert decode.best == best
+    assert max(decode.share_of_largest(side) for side in (0, 1)) == 1

@@ -27,7 +27,7 @@ from app.share.reach import reach, reach_words
 def test_an_address_says_who_can_open_it(url: str, who: str) -> None:
     assert reach(url) == who
     words = {
-        "machine": "Only people on this machine can open this link.",
-        "network": "Only people in this network can open this link.",
+        "machine": "Only people on this machine can open links to this address.",
+        "network": "Only people in this network can open links to this address.",
     }
     assert reach_words(url) == words.get(who, "")

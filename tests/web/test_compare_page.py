@@ -214,9 +214,9 @@ def test_a_notebook_without_runs(client: TestClient) -> None:
 def test_the_list_of_runs_has_boxes_for_finished_ones(
     client: TestClient, database: Database, pair: tuple[str, str]
 ) -> None:
-    change(database, pair[0], status="failed")
+    change(database, pair[0], status="running")
     html = client.get("/runs").text
-    assert f'name="run" value="{pair[1]}" form="compare"' in html
+    assert f'name="run" value="{pair[1]}" form="chosen"' in html
     assert f'name="run" value="{pair[0]}"' not in html
 
 

@@ -105,10 +105,10 @@ def test_a_title_may_be_edited(client: TestClient, run_id: str) -> None:
 def test_a_private_link_says_who_can_open_it_and_offers_what_can_be_sent(client: TestClient, run_id: str) -> None:
     query = f"kind=run&run={run_id}"
     page = preview(client, query)
-    assert "Only people on this machine can open this link." in page
+    assert "Only people on this machine can open links to this address." in page
     slug = share(client, query)
     listed = client.get("/shares").text
-    assert "Only people on this machine can open this link. Send the file" in listed
+    assert "Only people on this machine can open links to this address. Send the file" in listed
     for form in (".html", ".md", ".png"):
         assert f'href="/s/{slug}{form}"' in listed
     assert "Content-Security-Policy" in client.get(f"/shares/new/file?{query}").text

@@ -11,6 +11,7 @@ from sqlmodel import Session
 
 from app.core.i18n import _
 from app.core.units import format_date
+from app.core.unknown_settings import has_unknown_settings
 from app.db import configs
 from app.db.database import cached_query
 from app.metrics import HEADLINE_METRICS, metrics
@@ -91,7 +92,7 @@ def recent_changes(session: Session, moment: datetime, engine_titles: Mapping[st
         if isinstance(change, Update):
             recent.append(_update(change, engine_titles))
         else:
-            recent.append(_level_change(change, titles[change.config_id], described[change.config_id].fingerprint))
+            recent.append(_level_change(change, titles[change.config_id], described[change.config_id]))
     return sorted(recent, key=lambda change: not change.is_worse)
 
 
@@ -107,17 +108,21 @@ def _update(update: Update, engine_titles: Mapping[str, str]) -> RecentChange:
     )
 
 
-def _level_change(change: Shift | SeriesDrift | _WrongOne, config: str, fingerprint: str) -> RecentChange:
+def _level_change(
+    change: Shift | SeriesDrift | _WrongOne, config: str, described: configs.ConfigDescription
+) -> RecentChange:
+    fingerprint = described.fingerprint
+    is_known = not has_unknown_settings(described.snapshot)
     if isinstance(change, _WrongOne):
         sentence, public_id = change.run.sentence.rstrip("."), change.run.public_id
         return RecentChange("wrong", sentence, config, public_id, public_id, change.run.is_worse, fingerprint)
     triple = [metrics()[key] for key in HEADLINE_METRICS]
     worse = any(is_worse(metric_change, triple[metric_change.place]) for metric_change in change.metrics)
     if isinstance(change, SeriesDrift):
-        sentence = drift_words(change, triple)
+        sentence = drift_words(change, triple, is_known=is_known)
         sentence = sentence[:1].upper() + sentence[1:]
         return RecentChange("drift", sentence, config, change.first, change.last, worse, fingerprint)
-    sentence = shift_words(change, triple)
+    sentence = shift_words(change, triple, is_known=is_known)
     sentence = sentence[:1].upper() + sentence[1:]
     return RecentChange("shift", sentence, config, change.before, change.after, worse, fingerprint)
 

@@ -293,7 +293,7 @@ def latest_changes(all_updates: Iterable[Update]) -> dict[int, SeriesChange]:
 
 
 def update_words(update: Update, engine_titles: Mapping[str, str]) -> str:
-    """Returns an update with its shifts in words, such as "llama.cpp b5200 → b5600: decode 7.7 % slower on 3 models"."""
+    """Returns an update with its shifts, such as "llama.cpp b5200 → b5600: decode 7.7 % slower on 3 models"."""
     engine = engine_titles.get(update.engine, update.engine)
     versions = f"{engine} {update.old_version} → {update.new_version}"
     if not update.shifts:

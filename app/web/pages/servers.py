@@ -1,6 +1,5 @@
 """Servers: discovered, probed, added, edited, and shown with their runs."""
 
-from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter
@@ -9,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app import suites
+from app.core.config_settings import DEFAULT, ordered_setting_keys, setting_title
 from app.core.errors import BadInput, RoofmarkError, ServerError
 from app.core.i18n import _
 from app.db import devices, machines, servers
@@ -19,10 +19,10 @@ from app.engines.base import ServerInfo
 from app.engines.http import normalise_base_url
 from app.hardware.detect import detect
 from app.hardware.host import this_host
-from app.measure.config_snapshot import server_info_json
+from app.measure.config_snapshot import server_facts
 from app.results.run_filter import RunFilter
 from app.results.run_list import list_runs
-from app.web import flash, server_form
+from app.web import flash, restart_form, server_form
 from app.web.deps import DatabaseDep, Form, OwnPagesOnly, ReadSession, RunnerDep, SecretsDep, WriteSession
 from app.web.forms import Fields, WrongField
 from app.web.paths import path_for
@@ -97,8 +97,7 @@ def _added_here(database: Database, facts: ServerInfo, base_url: str) -> str:
         if server is None or server.archived_at is not None:
             name = _suggested_name(facts.engine, base_url)
             server = servers.add_server(session, machine.id, name, facts.engine, base_url)
-        assert server.id is not None
-        _remember(session, server.id, facts)
+        _remember(session, server, facts)
         return server.slug
 
 
@@ -124,8 +123,7 @@ def add_server(request: Request, database: DatabaseDep, runner: RunnerDep, secre
                 api_key_encrypted=secrets.encrypt(key) if key else None,
                 **values,
             )
-            assert added.id is not None
-            _remember(session, added.id, facts)
+            _remember(session, added, facts)
     except BadInput as error:
         return _form(request, database, form, facts=_probe_again(runner, form), error=error)
     return _to(request, added, problem)
@@ -141,6 +139,8 @@ def _page(
 ) -> Response:
     server = servers.server(session, slug)
     rows, total = list_runs(session, RunFilter(server=slug), per_page=LATEST_RUNS)
+    reported, of_process = server.facts.get("settings") or {}, servers.reported_settings(server)
+    keys = [key for key in ordered_setting_keys(of_process) if reported.get(key) is None]
     return render(
         request,
         "server.html",
@@ -152,6 +152,9 @@ def _page(
         total=total,
         usual_suite=suites.DEFAULT_SUITE,
         unreached=unreached,
+        of_process={key: of_process[key] for key in keys if of_process[key] not in (None, DEFAULT)},
+        left_to_engine=[setting_title(key) for key in keys if of_process[key] == DEFAULT],
+        restart=None if server.id is None else restart_form.of_server(session, server.id),
     )
 
 
@@ -188,8 +191,7 @@ def save_server(
                 **({"facts": {}, "capabilities": {}, "probed_at": None} if moved else {}),
                 **values,
             )
-            assert saved.id is not None
-            _remember(session, saved.id, facts)
+            _remember(session, saved, facts)
     except BadInput as error:
         return _form(request, database, form, server=server, error=error)
     return _to(request, saved, problem)
@@ -271,13 +273,10 @@ def _probe_again(runner: RunnerDep, form: Fields) -> ServerInfo | None:
     return _try_probe(runner, base_url, form.get("api_key").strip() or None, None)[0]
 
 
-def _remember(session: Session, server_id: int, facts: ServerInfo | None) -> None:
-    if facts is not None:
-        servers.remember(session, server_id, facts=_facts_json(facts), capabilities=facts.capabilities)
-
-
-def _facts_json(facts: ServerInfo) -> dict[str, Any]:
-    return server_info_json(facts)
+def _remember(session: Session, added: Server, facts: ServerInfo | None) -> None:
+    if facts is not None and added.id is not None:
+        stored = server_facts(added.base_url, facts)
+        servers.remember(session, added.id, facts=stored, capabilities=facts.capabilities)
 
 
 def _suggested_name(engine: str, base_url: str) -> str:
@@ -303,7 +302,8 @@ def _form(
     with database.read() as session:
         all_machines = machines.list_machines(session)
         is_here_known = machines.local_machine(session) is not None
-    stored_facts = _facts_json(facts) if facts else (server.facts if server else {})
+    base_url = server.base_url if server else form.get("base_url")
+    stored_facts = server_facts(base_url, facts) if facts else (server.facts if server else {})
     context = {
         "form": form,
         "server": server,
