@@ -18,7 +18,7 @@ from app.core.config_settings import SETTINGS, parse_log_path, parse_setting, se
 from app.core.errors import BadInput, ServerError, ServerErrorKind
 from app.core.secrets import Secrets
 from app.core.settings import Settings
-from app.core.units import format_duration, format_number
+from app.core.units import format_duration, format_number, format_quantity
 from app.db import machines, restarts, runs, servers, suites
 from app.db.database import Database
 from app.db.runs import check_run_count
@@ -302,7 +302,7 @@ class TerminalProgress:
         sample, last = progress.sample, progress.last or {}
         assert sample is not None
         triple = (
-            f"TTFT {format_number(last.get('ttft_ms'))} ms, "
+            f"TTFT {format_quantity(last.get('ttft_ms'), 'ms')}, "
             f"prefill {format_number(last.get('prefill_tokens_per_s'))} tok/s, "
             f"decode {format_number(last.get('decode_tokens_per_s'))} tok/s"
         )

@@ -7,7 +7,7 @@ good, so that no colour is needed.
 from collections.abc import Mapping
 
 from app.core.i18n import N_, _, enumerated, joined, lower_first
-from app.core.units import format_number, format_size
+from app.core.units import format_quantity, format_size
 from app.metrics import metrics
 from app.metrics.base import Metric
 from app.results.compare.result import Comparison
@@ -101,7 +101,7 @@ def best_words(comparison: Comparison) -> str:
     if row is None or row.best is None or len(comparison.subjects) == 2:
         return ""
     cell, name, base = row.cells[row.best], comparison.subjects[row.best].name, comparison.subjects[0].name
-    figure = joined(format_number(cell.value), row.unit)
+    figure = format_quantity(cell.value, row.unit)
     if cell.ratio is None:
         return _("{name} decodes fastest, at {figure}.", name=name, figure=figure)
     change = ratio_words(row.metric, cell.ratio)

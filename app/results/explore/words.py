@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from app.core.config_settings import NOT_STATED
 from app.core.i18n import N_, _, enumerated, joined, lower_first, noun
-from app.core.units import format_number, format_percent, plural
+from app.core.units import format_number, format_percent, format_quantity, plural
 from app.results.explore.aggregate import DataPoint, ExploreResult
 from app.results.explore.parts import MAX_LINES, Narrowing, part_title
 from app.results.fields.field import Field, FieldValue, format_value
@@ -16,6 +16,8 @@ SAME = 0.02
 
 
 def format_with_unit(field: Field, value: FieldValue) -> str:
+    if isinstance(value, float):
+        return format_quantity(value, field.unit)
     return f"{format_value(value)} {field.unit}".strip()
 
 

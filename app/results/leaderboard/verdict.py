@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.core.i18n import N_, _, enumerated
-from app.core.units import format_number
+from app.core.units import format_quantity
 from app.metrics.base import Metric
 from app.results.compare.words import change_words
 from app.results.leaderboard.rows import Leaderboard, Row
@@ -104,4 +104,4 @@ def place_words(row: Row) -> str:
 
 def value_words(row: Row, metric: Metric) -> str:
     """Returns the best of a row with its unit."""
-    return f"{format_number(row.best.value)} {metric.unit}".strip()
+    return format_quantity(row.best.value, metric.unit)
