@@ -59,6 +59,7 @@ def addresses(session: Session, share: str) -> dict[str, str]:
         "explore": "/explore",
         "explore TTFT, prompt length": explored(ttft, "prompt_tokens", "variant"),
         "explore decode, context": explored(decode, "context_tokens", "variant"),
+        "explore decode against context": "/explore/context",
         "explore throughput, streams": explored("output_tokens_per_s", "concurrency", "variant"),
         "explore share of the ceiling": explored("ceiling_share", "quantization", "model"),
         "explore decode, TTFT": explored(decode, ttft, "model"),

@@ -25,6 +25,7 @@ PATHS = (
     "/configs/" + FINGERPRINT,
     "/history",
     "/explore",
+    "/explore/context",
     "/explore?y=ttft_ms&x=prompt_tokens&series=variant",
     "/explore?y=decode_tokens_per_s&x=configuration&raw=on",
     "/compare",

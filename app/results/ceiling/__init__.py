@@ -7,6 +7,7 @@ configs     the ceilings of many configurations: with the share that each reache
 machine     what each device of a machine can do
 analysis    where a token's time goes, how it changes with context, what would make it faster
 fit         whether a placed model fits its devices, and what is left
+predictions what a machine's other configurations predict, beside what was measured
 limits      what limits a result, with the evidence, and what to change first
 """
 
@@ -33,6 +34,7 @@ from app.results.ceiling.points import (
     run_ceiling,
     run_ceilings,
 )
+from app.results.ceiling.predictions import predictions_on
 
 __all__ = [
     "CeilingRequest",
@@ -60,6 +62,7 @@ __all__ = [
     "limits",
     "limits_of_run",
     "machine_uses",
+    "predictions_on",
     "resolve_placement",
     "run_ceiling",
     "run_ceilings",

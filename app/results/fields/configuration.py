@@ -40,6 +40,10 @@ def _variant_rank(text: str) -> tuple[Any, ...]:
     return natural_key(model), *_quantization_rank(label)
 
 
+def _variant(context: RunContext) -> str:
+    return f"{context.model_name or context.snapshot.model} {context.snapshot.quantization or ''}".strip()
+
+
 def _bits_per_weight(context: RunContext) -> float | None:
     """Reads the bits per weight of the model's file when it is known, else the usual ones for the label."""
     weights = context.geometry and context.geometry.geometry.weights
@@ -80,7 +84,7 @@ def _engine_and_build(context: RunContext) -> str | None:
 CONFIGURATION_FIELDS = [
     Field(
         "model", "Model", "Configuration",
-        read=lambda context: context.snapshot.model or None,
+        read=lambda context: context.model_name or context.snapshot.model or None,
         texts={"difference": lambda context: context.model_name or None},
         series_key="model", difference="setting", disclosure=Disclosure.ALWAYS, is_share_fact=True, filter="model",
         search=(SearchColumn(SearchScope.CONFIG, Model.name),),
@@ -95,7 +99,7 @@ CONFIGURATION_FIELDS = [
     ),
     Field(
         "variant", "Model and quantization", "Configuration",
-        read=lambda context: context.snapshot.model_title, rank=_variant_rank, disclosure=Disclosure.ALWAYS,
+        read=_variant, rank=_variant_rank, disclosure=Disclosure.ALWAYS,
     ),
     Field(
         "configuration", "Configuration", "Configuration",
