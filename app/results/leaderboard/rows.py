@@ -18,7 +18,7 @@ from app.core.config_settings import remote_host
 from app.core.configuration import distinguishing_settings, model_names
 from app.db.configs import ConfigDescription, describe
 from app.db.database import cached_query
-from app.db.tables import Machine, Run, now
+from app.db.tables import Run, now
 from app.metrics.base import Metric
 from app.results import hardware
 from app.results.history.series import history
@@ -271,9 +271,6 @@ class _Builder:
         is_counted = points.is_known(view.place) & (points.values(view.place) > 0)
         is_counted[points.with_public_ids(self.wrong)] = False
         self._points = points.take(np.flatnonzero(is_counted))
-        self._slugs: dict[int, str] = {
-            machine_id: slug for machine_id, slug in session.exec(select(Machine.id, Machine.slug)).all() if machine_id
-        }
         self._scatters: dict[int, RunScatter] = {}
 
     @cached_property
@@ -318,7 +315,7 @@ class _Builder:
             quantization=quantization,
             machine_id=machine_id,
             machine=config.machine,
-            machine_slug=self._slugs.get(machine_id, ""),
+            machine_slug=config.machine_slug,
             engine=config.snapshot.engine,
             engine_version=config.snapshot.engine_version,
             best=self._best(best),
