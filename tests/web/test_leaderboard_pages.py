@@ -89,6 +89,16 @@ def test_problems_of_an_address_are_said_and_the_rest_is_shown(year: TestClient)
     assert "No result matches" in ask(year, "/models", machine="nowhere")
 
 
+def test_the_number_of_runs_leads_to_their_history(year: TestClient) -> None:
+    page = ask(year, "/models", machine="strix-halo", model="Gemma-3-27B")
+    links = re.findall(r'href="(/history\?[^"]+)" title="[^"]+">(\d+)</a>', page)
+    assert len(links) == 4
+    for link, count in links:
+        history = figures(ask(year, link.replace("&amp;", "&")))[0]
+        shown = {run for trace in history["data"] for run in trace.get("customdata", ())}
+        assert len(shown) == int(count)
+
+
 def test_csv_and_json_have_the_rows_of_the_page(year: TestClient) -> None:
     parameters: dict[str, Any] = {"machine": "workstation", "by": "ttft"}
     rows = list(csv.DictReader(io.StringIO(ask(year, "/models.csv", **parameters))))

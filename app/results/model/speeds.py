@@ -13,7 +13,8 @@ from app.db.models import KnownModel
 from app.metrics.base import Metric
 from app.results.context_curves import ContextCurve, context_curves
 from app.results.history.updates import Update
-from app.results.leaderboard.rows import Leaderboard, Row, leaderboard
+from app.results.leaderboard.board import Leaderboard, leaderboard
+from app.results.leaderboard.rows import Row
 from app.results.leaderboard.verdict import Ranking, ranking
 from app.results.leaderboard.view import LeaderboardView
 from app.results.model.memory import MemoryUsed, memory_by_run
