@@ -51,6 +51,7 @@ def environment() -> "jinja2.Environment":
         change_interval=_change_interval,
         ratio_words=lambda ratio, metric: _unbroken(ratio_words(metric, ratio)),
         verdict_sentence=lambda words: as_sentence(_unbroken(words)),
+        percent=lambda fraction: _unbroken(units.format_percent(fraction)),
         change_words=lambda ratio, metric: _unbroken(change_words(metric, ratio)),
         interval_words=lambda interval: _unbroken(units.change_interval(*interval)),
         about_words=verdict_subject_text,
