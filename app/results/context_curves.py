@@ -299,10 +299,10 @@ def context_verdict(curves: Sequence[ContextCurve]) -> str:
     least = max(curves, key=lambda curve: curve.change)
     if least.change > -SAME_SPEED:
         return _("{name}: {sentence}", name=most.title, sentence=lower_first(most.words))
+    low, high = (format_number(-100 * curve.change, 2) for curve in (least, most))
     return _(
-        "With a long context decode falls by {low} to {high} % in {configurations}, most with {title}: {sentence}",
-        low=format_number(-100 * least.change, 2),
-        high=format_number(-100 * most.change, 2),
+        "With a long context decode falls by {range} % in {configurations}, most with {title}: {sentence}",
+        range=low if low == high else _("{low} to {high}", low=low, high=high),
         configurations=plural(len(curves), noun("configuration")),
         title=most.title,
         sentence=lower_first(most.words),

@@ -60,7 +60,7 @@ _SPEED = "tok/s"
 def verdict(result: ExploreResult) -> str:
     """Returns one or two sentences that answer what a view asks; empty where it has too few marks.
 
-    The first is about the line with the most observations, the second names the best line.
+    The first is about the line with the most observations, the second names the best line where that is another.
     """
     if result.y.kind != "number" or len(result.data_points) < 2 or result.is_single:
         return ""
@@ -75,7 +75,11 @@ def verdict(result: ExploreResult) -> str:
         )
         if len(lines) > 1:
             along = _("{name}: {sentence}", name=line_title(result, longest[0]), sentence=lower_first(along))
-    return joined(along, _best_line(result, list(lines.values())) if len(lines) > 1 else "")
+    choose = max if result.y.better == "higher" else min
+    best = choose(result.data_points, key=y_number)
+    if len(lines) == 1 or (along and best.line == longest[0].line):
+        return along
+    return joined(along, _best_line(result, best, len(lines)))
 
 
 def _between_categories(result: ExploreResult, line: Sequence[DataPoint]) -> str:
@@ -151,12 +155,10 @@ def _change(first: DataPoint, last: DataPoint) -> str:
     return format_percent(ratio - 1) if ratio < 3 else f"× {format_number(ratio, 2)}"
 
 
-def _best_line(result: ExploreResult, lines: Sequence[Sequence[DataPoint]]) -> str:
-    choose = max if result.y.better == "higher" else min
-    best = choose((choose(line, key=y_number) for line in lines), key=y_number)
+def _best_line(result: ExploreResult, best: DataPoint, lines: int) -> str:
     return _(
         "Best of {lines}: {name} with {y} ({x}).",
-        lines=plural(len(lines), noun("line")),
+        lines=plural(lines, noun("line")),
         name=line_title(result, best),
         y=format_with_unit(result.y, best.y),
         x=format_with_unit(result.x, best.x),
