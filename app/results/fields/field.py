@@ -152,6 +152,8 @@ class Field:
     difference: Literal["", "setting", "procedure"] = ""
     """Whether a comparison names it as a difference: as a setting, which a verdict can be about (hardware and
     configuration), or as part of the procedure."""
+    is_always_set: bool = False
+    """Whether every run has some value of it: then one that is not stated is unknown, and no difference."""
     disclosure: Disclosure = Disclosure.NEVER
     is_share_fact: bool = False
     """Whether shares list it among the circumstances of a run."""

@@ -194,7 +194,7 @@ class _Scatters:
             groups, runs = [], 0
             for near in sorted(self._blocks[scope], key=lambda near: -int(near.places[-1])):
                 if runs < MAX_HISTORY_RUNS:
-                    groups.append(list(_medians(self._points, near.places[-MAX_RUNS:], place)))
+                    groups.append(list(run_medians(self._points, near.places[-MAX_RUNS:], place)))
                     runs += len(groups[-1])
             self._computed[scope, place] = run_scatter(groups, self._metrics[place].assumed_run_deviation)
         return self._computed[scope, place]
@@ -204,8 +204,8 @@ class _Scatters:
         return self._index.by_config[int(self._points.config_ids[first])].machine_id, self._points.prompt_code(first)
 
 
-def _medians(points: HistoryTable, places: Places, metric: int) -> Iterator[RunMedian]:
-    """Returns the medians of the runs that have a value."""
+def run_medians(points: HistoryTable, places: Places, metric: int) -> Iterator[RunMedian]:
+    """Returns the medians of the runs at some places that have a value of the `metric`-th metric."""
     columns = (column[places].tolist() for column in points.readings[3 * metric : 3 * metric + 3])
     for value, deviation, count in zip(*columns, strict=True):
         if value > 0:
@@ -223,8 +223,8 @@ def _series_change(
 ) -> SeriesChange:
     changes = {}
     for place, metric in enumerate(metrics):
-        old = list(_medians(points, before.places[-MAX_RUNS:], place))
-        new = list(_medians(points, after.places[:MAX_RUNS], place))
+        old = list(run_medians(points, before.places[-MAX_RUNS:], place))
+        new = list(run_medians(points, after.places[:MAX_RUNS], place))
         if old and new:
             changes[metric.key] = _change(metric, old, new, scatters.of(after, place))
     first = int(after.places[0])
