@@ -7,6 +7,7 @@ from typing import NamedTuple
 from app.core.config_settings import NOT_STATED
 from app.core.i18n import N_, _, enumerated, joined, lower_first, noun
 from app.core.units import format_number, format_percent, plural
+from app.results.compare.words import unit_change_words
 from app.results.explore.aggregate import DataPoint, ExploreResult
 from app.results.explore.parts import MAX_LINES, Narrowing, part_title
 from app.results.fields.field import Field, FieldValue, format_value
@@ -52,9 +53,6 @@ def part_text(key: str, value: FieldValue | None) -> str:
 
 
 # --- the verdict -----------------------------------------------------------------------------------------------------
-
-_DURATIONS = ("ms", "s")
-_SPEED = "tok/s"
 
 
 def verdict(result: ExploreResult) -> str:
@@ -107,18 +105,8 @@ def _between_categories(result: ExploreResult, line: Sequence[DataPoint]) -> str
         if is_on
         else N_("{y} is {change} with {best} than with {worst}, {high} against {low}.")
     )
-    return _(better, change=_comparative(y, y_number(best) / y_number(worst) if y_number(worst) else 0.0), **values)
-
-
-def _comparative(y: Field, ratio: float) -> str:
-    """Returns by how much a better value differs, as a comparative; `ratio` is the better over the worse."""
-    if y.unit == _SPEED:
-        message = N_("{percent} % faster")
-    elif y.unit in _DURATIONS:
-        message = N_("{percent} % shorter")
-    else:
-        message = N_("{percent} % higher") if ratio > 1 else N_("{percent} % lower")
-    return _(message, percent=format_number(abs(100 * (ratio - 1)), 2 if abs(ratio - 1) < 1 else 3))
+    change = unit_change_words(y.unit, y_number(best) / y_number(worst)) if y_number(worst) else _("better")
+    return _(better, change=change, **values)
 
 
 def _from_end_to_end(result: ExploreResult, line: Sequence[DataPoint]) -> str:
