@@ -97,8 +97,7 @@ def _added_here(database: Database, facts: ServerInfo, base_url: str) -> str:
         if server is None or server.archived_at is not None:
             name = _suggested_name(facts.engine, base_url)
             server = servers.add_server(session, machine.id, name, facts.engine, base_url)
-        assert server.id is not None
-        _remember(session, server.id, facts)
+        _remember(session, server, facts)
         return server.slug
 
 
