@@ -13,7 +13,7 @@ from app.results.hardware import HardwareChange
 from app.results.history.changepoint import FALSE_ALARMS
 from app.results.history.series import history
 from app.results.history.update_scatter import widening
-from app.results.history.updates import Update, latest_changes, update_words, updates
+from app.results.history.updates import Change, Update, latest_changes, update_words, updates
 from app.results.run_filter import RunFilter
 from app.results.series import series_index
 from tests.compare.updated import DECODE, Notebook, simulated
@@ -86,13 +86,13 @@ def test_a_change_by_a_twelfth_is_found_in_spite_of_a_wrong_run(
 ) -> None:
     chance = np.random.default_rng(8)
     notebooks = 20
-    found_changes = []
+    certain_changes: list[Change] = []
     for _ in range(notebooks):
         notebook = simulated(chance, series=series, runs=runs, between=between, has_wrong_run=True, ratio=ratio)
         (update,) = (update for update in notebook.updates() if update.new_version == "b4")
-        found_changes += update.shifts
-    assert len(found_changes) >= least * notebooks
-    assert np.median([change.ratio for change in found_changes]) == pytest.approx(ratio, abs=0.02)
+        certain_changes += update.shifts
+    assert len(certain_changes) >= least * notebooks
+    assert np.median([change.ratio for change in certain_changes]) == pytest.approx(ratio, abs=0.02)
 
 
 def test_a_wrong_run_beside_an_update_decides_nothing() -> None:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import NamedTuple
 
-from app.core.arrays import Places, np
+from app.core.arrays import Integers, Places, np
 from app.metrics.base import Metric
 from app.results.history.table import HistoryTable
 from app.results.series import SeriesIndex
@@ -39,7 +39,7 @@ Scope = tuple[int, int]
 
 
 class Block(NamedTuple):
-    """Consecutive runs of a series with one version."""
+    """Consecutive runs of a series with one version, or on one hardware."""
 
     version: str
     places: Places
@@ -59,6 +59,14 @@ def version_blocks(points: HistoryTable, places: Places, index: SeriesIndex) -> 
         else:
             blocks.append(Block(version, places[start:end]))
     return blocks
+
+
+def hardware_blocks(places: Places, epochs: Integers) -> list[Block]:
+    """Returns the runs of a configuration split where the hardware changes; the number of changes before a run is the
+    version."""
+    of_runs = epochs[places]
+    starts = np.flatnonzero(of_runs[1:] != of_runs[:-1]) + 1
+    return [Block(str(int(epochs[part[0]])), part) for part in np.split(places, starts)]
 
 
 def run_medians(points: HistoryTable, places: Places, metric: int) -> Iterator[RunMedian]:

@@ -29,6 +29,7 @@ from app.results.history.update_scatter import (
     Scatters,
     Scope,
     difference,
+    hardware_blocks,
     version_blocks,
     widening,
 )
@@ -140,6 +141,37 @@ def updates(
         version_blocks(points, places, index)
         for places in points.segments(hardware or {}, groups=index.ids(points.config_ids))
     ]
+    return _tested(points, metrics, index, segments)
+
+
+def hardware_updates(
+    points: HistoryTable,
+    metrics: Sequence[Metric],
+    index: SeriesIndex,
+    hardware: Mapping[int, Sequence[HardwareChange]],
+) -> list[tuple[str, Update]]:
+    """Returns what each change of hardware did to the configurations that were measured before and after it, in order
+    of time, as an update without versions; with the words of the change.
+    """
+    words = {
+        (server_id, str(number)): change.text
+        for server_id, changes in hardware.items()
+        for number, change in enumerate(changes, start=1)
+    }
+    if not words:
+        return []
+    epochs = points.hardware_epoch(hardware)
+    segments = [hardware_blocks(places, epochs) for places in points.segments({})]
+    tested = []
+    for update in _tested(points, metrics, index, segments):
+        (place,) = points.with_public_ids([update.series[0].after]).tolist()
+        tested.append((words[int(points.server_ids[place]), update.new_version], update))
+    return tested
+
+
+def _tested(
+    points: HistoryTable, metrics: Sequence[Metric], index: SeriesIndex, segments: Sequence[Sequence[Block]]
+) -> list[Update]:
     scatters = Scatters(points, metrics, index, segments)
     by_scope: dict[Scope, dict[_Versions, list[SeriesChange]]] = defaultdict(lambda: defaultdict(list))
     for blocks in segments:
@@ -303,7 +335,12 @@ def update_words(update: Update, engine_titles: Mapping[str, str]) -> str:
     versions = f"{engine} {update.old_version} → {update.new_version}"
     if not update.shifts:
         return versions
-    moves = [
+    return _("{versions}: {changes}", versions=versions, changes=enumerated(shift_phrases(update)))
+
+
+def shift_phrases(update: Update) -> list[str]:
+    """Returns each shift of an update in words, such as "decode −7.7 % on 3 models"."""
+    return [
         _(
             "{change} on {models}",
             change=f"{lower_first(shift.metric.title)} {format_percent(shift.ratio - 1)}",
@@ -311,7 +348,6 @@ def update_words(update: Update, engine_titles: Mapping[str, str]) -> str:
         )
         for shift in update.shifts
     ]
-    return _("{versions}: {changes}", versions=versions, changes=enumerated(moves))
 
 
 def _models(series: Sequence[SeriesChange]) -> str:
