@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlmodel import select
+from sqlmodel import col, select
 
 from app.ceiling.decode import Split
 from app.ceiling.geometry import Geometry, Part, Source, Weights
@@ -30,6 +30,7 @@ from app.results.ceiling import (
     run_ceiling,
     run_ceilings,
 )
+from app.results.ceiling.predictions import TrackRecord
 from app.results.hardware import hardware_of, refreeze
 from app.results.token_counts import Drafts
 from app.schemas.run_document import run_document
@@ -420,15 +421,53 @@ def test_the_same_weights_twice_tell_nothing(database: Database, first_run: str)
     assert explained(database, first_run).fit_words[0].startswith("A run of another model or quantization")
 
 
-def test_advice_names_devices_that_hold_the_model_and_are_faster(database: Database, first_run: str) -> None:
-    analysis = explained(database, first_run)
-    assert [advice.change for advice in analysis.advice][:2] == ["Q6_K weights", "q8_0 KV cache"]
-    devices = [built_in().find(advice.change).device for advice in analysis.advice[2:]]
-    assert len(devices) == 3
-    for device in devices:
-        assert device is not None
-        assert device.bandwidth_bytes_per_s > 1.5 * 256e9
-        assert (device.memory_bytes or 0) > 32e9
+def on_card(database: Database, public_id: str, name: str, memory_gb: int, bandwidth_gb_per_s: int) -> None:
+    """Moves a run to a machine with one such card and DDR5."""
+    card = {"name": name, "count": 1, "memory_bytes": memory_gb * 10**9, "source": "typed"}
+    card["bandwidth_bytes_per_s"] = bandwidth_gb_per_s * 1e9
+    with database.write() as session:
+        machines.edit_machine(session, "strix-halo", accelerators=[card], ram_bandwidth_bytes_per_s=89.6e9)
+        run = runs.run(session, public_id)
+        refreeze(session, run)
+
+
+def test_advice_is_a_step_that_a_person_would_take(database: Database, first_run: str) -> None:
+    """At 576 tokens a smaller KV cache saves nothing, and no APU is a step above a Radeon 8060S."""
+    assert [advice.change for advice in explained(database, first_run).advice] == ["Q6_K weights"]
+
+
+def test_the_next_card_is_one_of_its_class_that_holds_the_model(database: Database, first_run: str) -> None:
+    on_card(database, first_run, "RTX A6000", 48, 768)
+    smaller, card = explained(database, first_run).advice
+    assert smaller.change == "Q6_K weights"
+    device = built_in().find(card.change).device
+    assert device is not None
+    assert (device.vendor, device.kind) == ("nvidia", "gpu")
+    assert device.bandwidth_bytes_per_s >= 1.25 * 768e9
+    assert (device.memory_bytes or 0) > 34e9
+    assert "HBM" not in device.memory_kind
+    assert card.low_tokens_per_s < card.predicted_tokens_per_s < card.high_tokens_per_s
+
+
+def test_one_more_card_is_advised_where_the_model_does_not_fit(database: Database, first_run: str) -> None:
+    on_card(database, first_run, "RTX 3090", 24, 936)
+    assert "one more RTX 3090" in [advice.change for advice in explained(database, first_run).advice]
+
+
+def test_a_prediction_stands_beside_what_was_measured_later(database: Database, first_run: str) -> None:
+    assert explained(database, first_run).prediction is None
+    smaller = from_config(MODELS["Qwen3-30B-A3B"], 4.85)
+    copy_to(database, Model(name="later", geometry={FULL_GEOMETRY: smaller.to_json()}, geometry_sha256="s"), 66.0)
+    with database.read() as session:
+        later = session.exec(select(Run.public_id).order_by(col(Run.id).desc())).first()
+    assert later is not None
+    analysis = explained(database, later)
+    prediction = analysis.prediction
+    assert prediction is not None
+    assert (prediction.measured, prediction.evidence, prediction.is_inside) == (66.0, 1, True)
+    assert prediction.low < 66 < prediction.high
+    assert explained(database, first_run).prediction is None  # nothing had been measured before it
+    assert analysis.track_record == TrackRecord(inside=1, predictions=1)
 
 
 def test_the_curve_reaches_as_far_as_the_servers_context(database: Database, first_run: str) -> None:

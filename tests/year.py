@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 from sqlmodel import Session
 
-from app.ceiling.bytes_per_step import step
-from app.ceiling.number_formats import USUAL_BITS
+from app.ceiling.bytes_per_step import kv_bytes, step
+from app.ceiling.number_formats import USUAL_BITS, KvTypes
 from app.core.configuration import Snapshot
 from app.core.samples import Workload
 from app.db import configs, machines, measurements, samples, servers
 from app.db.tables import Measurement, Run, Server
+from app.metrics import metrics
 from app.results import hardware
 from app.results.compare.soundness import machine_busy
 from app.suites import BUILT_IN, Suite
@@ -220,6 +221,33 @@ def _measured(run: Run, suite: Suite, plan: _Planned, chance: random.Random) -> 
     factor = chance.gauss(1, BOXES[plan.box].run_deviation)
     for case in suite.cases:
         yield from triple(run, case, *_speed(plan, case.point, factor), chance)
+        if BOXES[plan.box].name != "mac-studio":  # whose sensors do not report it
+            yield _gpu_memory(run, case.point, plan)
+
+
+def _gpu_memory(run: Run, point: Workload, plan: _Planned) -> Measurement:
+    """Weights, the KV cache of the whole context, and what an engine needs besides."""
+    geometry = geometry_of(plan.model, USUAL_BITS[plan.quantization])
+    settings = plan.settings()
+    cache = kv_bytes(geometry, settings["context"], KvTypes(settings["kv_type_k"], settings["kv_type_v"]))
+    assert run.id is not None
+    assert geometry.weights is not None
+    assert cache is not None
+    used_gb = (geometry.weights.total.n_bytes + cache) / GB + 0.7
+    return Measurement(
+        run_id=run.id,
+        point_key=point.key,
+        metric="gpu_memory_gb",
+        source="sensor",
+        unit="GB",
+        is_shown=True,
+        value=used_gb,
+        minimum=used_gb,
+        maximum=used_gb,
+        standard_deviation=0.0,
+        sample_count=5,
+        formula_version=metrics()["gpu_memory_gb"].formula_version,
+    )
 
 
 def _add_samples(session: Session, run: Run, suite: Suite, plan: _Planned, chance: random.Random) -> None:

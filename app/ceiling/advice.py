@@ -4,14 +4,15 @@ t = bytes / effective bandwidth + cost of a layer x layers. Two runs on one mach
 quantizations, give both unknowns.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from app.ceiling.bytes_per_step import Step, step
 from app.ceiling.decode import DecodeCeiling, Device, decode_on
 from app.ceiling.geometry import Geometry
 from app.ceiling.layout import Layout
-from app.ceiling.number_formats import KV_BITS, USUAL_BITS, KvTypes
+from app.ceiling.number_formats import KV_BITS, USUAL_BITS, KvTypes, bits_of_label
+from app.ceiling.prediction import Case, MeasuredCase, predict
 from app.core.i18n import _, joined
 from app.core.units import GIGA, format_number
 
@@ -19,8 +20,8 @@ MIN_DIFFERENCE = 0.05
 LADDER = ("F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
 STEP_DOWN = 0.92
 """The next quantization must have at most this share of the bytes to be suggested."""
-LEAST_GAIN = 0.55
-"""Published gains of F16 to Q4_K_M are 1.9 to 2.6 times, with 3.2 times fewer bytes: at least 3.2 ^ 0.55."""
+MIN_GAIN = 1.03
+"""A change that is predicted to gain less is none that a person would make."""
 
 
 # --- where the time of a token goes ----------------------------------------------------------------------------------
@@ -138,62 +139,121 @@ class MeasuredRun:
     """The tokens of each step; more than one with speculative decoding."""
     layout: Layout | None = None
     """The placement of the model; None: on the device alone."""
+    model: str = ""
+    quantization: str = ""
+    """The label of its weights; empty when it is unknown."""
+    device_key: str = ""
+    """What tells devices with different kernels apart; empty: the devices of the machine."""
 
-    def decode(self, decode_step: Step) -> DecodeCeiling | None:
-        """The decode ceiling of a step on the run's devices; None where it is unknown."""
-        return (
-            decode_on(decode_step, self.device)
-            if self.layout is None
-            else self.layout.decode(self.geometry, decode_step)
-        )
+    def decode(self) -> tuple[Step, DecodeCeiling] | None:
+        """Returns a decode step and its ceiling on the run's devices; None where one of them is unknown."""
+        decode_step = step(self.geometry, self.context, self.kv)
+        if decode_step is None:
+            return None
+        if self.layout is None:
+            return decode_step, decode_on(decode_step, self.device)
+        ceiling = self.layout.decode(self.geometry, decode_step)
+        return None if ceiling is None else (decode_step, ceiling)
+
+
+def case_of(run: MeasuredRun, decode_step: Step, ceiling: DecodeCeiling) -> Case:
+    """Returns a step of a run as a prediction needs it; several devices count as one that takes as long."""
+    return Case(
+        n_bytes=decode_step.n_bytes,
+        layers=run.geometry.blocks or 0,
+        bandwidth_bytes_per_s=ceiling.tokens_per_s * decode_step.n_bytes,
+        model=run.model,
+        quantization=run.quantization,
+        device=run.device_key,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One change, with the ceiling and the range of decode speeds that it would allow, in tok/s."""
+    """One change, with the ceiling and the interval of decode speeds that it would allow, in tok/s."""
 
     change: str
     ceiling_tokens_per_s: float
+    predicted_tokens_per_s: float
     low_tokens_per_s: float
     high_tokens_per_s: float
-    """The two ends: from the least gain seen in published results to the run's own share of the ceiling."""
+    """The two ends of the interval that holds nine of ten results; never above the ceiling."""
+    evidence: int
+    """The number of configurations that it was predicted from."""
     words: str
 
 
-def advise(run: MeasuredRun, devices: Iterable[Device] = (), fitted: Fit | None = None) -> list[Advice]:
-    """Predicts the run's decode with fewer bits, a smaller KV cache, or one of `devices`. Empty where the weights are
-    unknown.
+@dataclass(frozen=True, slots=True)
+class OtherLayout:
+    """The same model on other devices, or placed on more of them."""
+
+    title: str
+    device: Device
+    layout: Layout | None = None
+    device_key: str = ""
+
+
+def advise(run: MeasuredRun, others: Iterable[OtherLayout] = (), evidence: Sequence[MeasuredCase] = ()) -> list[Advice]:
+    """Predicts the run's decode with the next smaller quantization, a smaller KV cache, or on `others`.
+
+    `evidence` holds what else was measured on the same devices. Changes that would hardly make it faster are left out.
+    Empty where the weights are unknown.
     """
-    changes: list[tuple[str, MeasuredRun]] = []
-    weights = run.geometry.weights
-    if weights is None:
+    weights, own = run.geometry.weights, run.decode()
+    if weights is None or own is None:
         return []
-    if (label := next_quantization(weights.bits_per_weight)) is not None:
-        smaller = replace(run.geometry, weights=weights.scaled(USUAL_BITS[label] / weights.bits_per_weight))
-        changes.append((_("{label} weights", label=label), replace(run, geometry=smaller)))
+    own_case = MeasuredCase(case_of(run, *own), run.tokens_per_s / run.tokens_per_step)
+    changes: list[tuple[str, MeasuredRun]] = []
+    if (smaller := next_quantization(run.quantization, weights.bits_per_weight)) is not None:
+        scaled = weights.scaled(smaller.bits_ratio)
+        words = _("{label} weights", label=smaller.label)
+        changes.append(
+            (words, replace(run, geometry=replace(run.geometry, weights=scaled), quantization=smaller.label))
+        )
     if run.geometry.attention and min(run.kv.bits) > KV_BITS["q8_0"]:
         changes.append((_("q8_0 KV cache"), replace(run, kv=KvTypes("q8_0", "q8_0"))))
-    changes += [(device.name, replace(run, device=device, layout=None)) for device in devices]
-    return [advice for name, changed in changes if (advice := _predict(name, run, changed, fitted)) is not None]
+    changes += [
+        (other.title, replace(run, device=other.device, layout=other.layout, device_key=other.device_key))
+        for other in others
+    ]
+    all_advice = [_predict(name, run, changed, [own_case, *evidence]) for name, changed in changes]
+    return [
+        advice
+        for advice in all_advice
+        if advice is not None and advice.predicted_tokens_per_s >= MIN_GAIN * run.tokens_per_s
+    ]
 
 
-def next_quantization(bits_per_weight: float) -> str | None:
-    """Returns the largest usual quantization that is clearly smaller; None below the last one."""
-    return next((label for label in LADDER if USUAL_BITS[label] < STEP_DOWN * bits_per_weight), None)
+@dataclass(frozen=True, slots=True)
+class SmallerQuantization:
+    label: str
+    bits_ratio: float
+    """Its bits per weight over the present ones, both as usual for their labels where the present label is known."""
 
 
-def _predict(name: str, run: MeasuredRun, changed: MeasuredRun, fitted: Fit | None) -> Advice | None:
-    current_step, changed_step = (step(variant.geometry, variant.context, variant.kv) for variant in (run, changed))
-    if current_step is None or changed_step is None:
+def next_quantization(label: str, bits_per_weight: float) -> SmallerQuantization | None:
+    """Returns the largest usual quantization below the present one; None below the last one.
+
+    The label decides where it states its bits, since a real file may hold more than its label says: a Q4_K_M file with
+    large look-up tables is not to become Q6_K. Otherwise the file's bits per weight do.
+    """
+    bits = bits_of_label(label) or bits_per_weight
+    smaller = next((label for label in LADDER if USUAL_BITS[label] < STEP_DOWN * bits), None)
+    return None if smaller is None else SmallerQuantization(smaller, USUAL_BITS[smaller] / bits)
+
+
+def _predict(name: str, run: MeasuredRun, changed: MeasuredRun, evidence: Sequence[MeasuredCase]) -> Advice | None:
+    decoded = changed.decode()
+    if decoded is None:
         return None
-    ceiling_now, ceiling_then = run.decode(current_step), changed.decode(changed_step)
-    if ceiling_now is None or ceiling_then is None:
+    decode_step, ceiling = decoded
+    prediction = predict(case_of(changed, decode_step, ceiling), evidence)
+    if prediction is None:
         return None
-    ratio = ceiling_then.tokens_per_s / ceiling_now.tokens_per_s
-    guesses = [run.tokens_per_s * ratio, run.tokens_per_s * ratio**LEAST_GAIN]
-    if fitted is not None and run.geometry.blocks and changed.device == run.device:
-        guesses.append(run.tokens_per_step * fitted.tokens_per_s(changed_step.n_bytes, run.geometry.blocks))
-    low, high = min(guesses), max(guesses)
+    low, middle, high = (
+        run.tokens_per_step * min(speed, ceiling.tokens_per_s)
+        for speed in (prediction.low, prediction.steps_per_s, prediction.high)
+    )
     words = _(
         "{name}: {low} to {high} tok/s instead of {now}",
         name=name,
@@ -201,11 +261,11 @@ def _predict(name: str, run: MeasuredRun, changed: MeasuredRun, fitted: Fit | No
         high=format_number(high),
         now=format_number(run.tokens_per_s),
     )
-    words = joined(words, _("; ceiling {words}", words=ceiling_then.words), by="")
+    words = joined(words, _("; ceiling {words}", words=ceiling.words), by="")
     if run.tokens_per_step != 1:
         drafted = _(
             ", and {times} times that with drafted tokens accepted as in the run",
             times=format_number(run.tokens_per_step),
         )
         words = joined(words, drafted, by="")
-    return Advice(name, run.tokens_per_step * ceiling_then.tokens_per_s, low, high, words)
+    return Advice(name, run.tokens_per_step * ceiling.tokens_per_s, middle, low, high, prediction.evidence, words)

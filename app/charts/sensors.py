@@ -18,6 +18,7 @@ PANELS = (
     (N_("Memory clock MHz"), "memory_clock_mhz", 1.0),
     (N_("GPU memory used GB"), "memory_used_bytes", GB),
     (N_("Load %"), "load_percent", 1.0),
+    (N_("Memory of the server GB"), "server_memory_bytes", GB),
     (N_("RAM available GB"), "ram_available_bytes", GB),
     (N_("Swap used GB"), "swap_used_bytes", GB),
 )

@@ -37,6 +37,11 @@ class KnownDevice:
     """The system memory of the device's machine, when its bandwidth is known."""
     compute_flops_per_s: float | None = None
     """Dense FP16 with FP32 accumulate; the peak of `device` is that of its fastest path."""
+    machine_id: int | None = None
+    """The machine that it is in; None for a device of the catalogue."""
+    shared_bytes: int | None = None
+    """The memory that a machine states for a GPU which shares the system's memory: it may use more, so that no ceiling
+    rests on it."""
 
     def layout(self, ram: decode.Device | None = None, offload: Offload | None = None) -> Layout:
         """Returns the layout of a model on the device; `ram` is typed system memory that replaces the machine's."""
@@ -109,7 +114,7 @@ def known_devices(session: Session) -> KnownDevices:
 def devices_of(session: Session, machine: Machine) -> list[KnownDevice]:
     """Returns the devices of one machine that can be named; empty for an archived one."""
     machine_devices = [] if machine.archived_at else machines.devices(session, machine)
-    devices = [_of_machine(device, machine.name) for device in machine_devices if device.bandwidths]
+    devices = [_of_machine(device, machine) for device in machine_devices if device.bandwidths]
     ram = next((known_device.device for known_device in devices if known_device.is_ram), None)
     return [device if device.is_ram else replace(device, ram=ram) for device in devices]
 
@@ -123,6 +128,11 @@ def local_name(device: str, machine: str) -> str:
     return f"{device}{LOCAL}{machine}"
 
 
+def device_name(local: str) -> str:
+    """Returns the device of such a name without its machine."""
+    return local.partition(LOCAL)[0]
+
+
 def _of_catalogue(device: catalogue.CatalogueDevice) -> KnownDevice:
     computing_device = decode.Device(device.name, device.bandwidth_bytes_per_s, device.peak_flops)
     source = joined(machines.source_words(CATALOGUE), device.source_words, by=": ")
@@ -132,14 +142,20 @@ def _of_catalogue(device: catalogue.CatalogueDevice) -> KnownDevice:
     )
 
 
-def _of_machine(device: MachineDevice, machine: str) -> KnownDevice:
+def _of_machine(device: MachineDevice, machine: Machine) -> KnownDevice:
     """Returns one of a machine's devices when it has several equal ones."""
     stated = device.bandwidths[0]
-    computing_device = decode.Device(local_name(device.name, machine), stated.bytes_per_s, device.peak_flops)
+    computing_device = decode.Device(local_name(device.name, machine.name), stated.bytes_per_s, device.peak_flops)
     is_ram = device.kind == "ram"
     memory_bytes = device.memory_bytes if is_ram else machines.capacity_of(device)
     return KnownDevice(
-        computing_device, stated.words, memory_bytes, is_ram, compute_flops_per_s=device.compute_flops_per_s
+        computing_device,
+        stated.words,
+        memory_bytes,
+        is_ram,
+        compute_flops_per_s=device.compute_flops_per_s,
+        machine_id=machine.id,
+        shared_bytes=device.memory_bytes if memory_bytes is None else None,
     )
 
 

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import psutil
 
+from app.hardware.processes import listener_pids, processes
+
 _GUEST = ("guest", "guest_nice")
 """Included in user time already."""
 _IDLE = ("idle", "iowait")
@@ -51,7 +53,7 @@ class CpuMeter:
     def read(self) -> CpuTimes:
         """Reads the times now; this takes some milliseconds."""
         servers = self._listening()
-        helpers = list(_processes(self.own_pids))
+        helpers = list(processes(self.own_pids))
         by_process: dict[_ProcessId, float] = {}
         for process in [psutil.Process(), *_with_children([*servers, *helpers])]:
             try:
@@ -69,7 +71,7 @@ class CpuMeter:
     def _listening(self) -> list[psutil.Process]:
         """The processes that listen on the server's port; empty when the system does not report them."""
         if self._port is not None and not (self._servers and all(server.is_running() for server in self._servers)):
-            self._servers = list(_processes(_listener_pids(self._port)))
+            self._servers = list(processes(listener_pids(self._port)))
         return self._servers
 
 
@@ -95,14 +97,6 @@ def _process_id(process: psutil.Process) -> _ProcessId:
     return process.pid, process.create_time()
 
 
-def _processes(pids: Sequence[int]) -> Iterator[psutil.Process]:
-    for pid in pids:
-        try:
-            yield psutil.Process(pid)
-        except psutil.Error:  # a process that has ended, or is another user's
-            continue
-
-
 def _with_children(roots: Sequence[psutil.Process]) -> Iterator[psutil.Process]:
     """Returns processes with their children. A server inside the current process brings none of its children, which
     belong to whoever started them."""
@@ -112,18 +106,3 @@ def _with_children(roots: Sequence[psutil.Process]) -> Iterator[psutil.Process]:
             yield from root.children(recursive=True) if root.pid != os.getpid() else ()
         except psutil.Error:  # a process that has ended, or is another user's
             continue
-
-
-def _listener_pids(port: int) -> list[int]:
-    """Returns the ids of the listening processes; empty unless all are known: without rights, a system hides the owners
-    of connections."""
-    try:
-        connections = psutil.net_connections("tcp")
-    except psutil.Error:  # without rights: unknown
-        return []
-    pids = {
-        connection.pid
-        for connection in connections
-        if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
-    }
-    return [] if None in pids else sorted(pid for pid in pids if pid is not None)

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from app.hardware.sensors import SensorReading, find_sources, read_sensors
+from app.hardware.server_memory import ServerMemory
 
 INTERVAL_S = 0.5
 EXIT_TIMEOUT_S = 2.0
@@ -32,7 +33,7 @@ class SensorProcess:
     """Reads sensors while its block runs. A process that cannot start reads nothing, and measuring goes on."""
 
     def __init__(
-        self, module: str = __name__, stdin_payload: bytes = b"", environment: Mapping[str, str] | None = None
+        self, module: str = __name__, stdin_payload: bytes = b"{}\n", environment: Mapping[str, str] | None = None
     ) -> None:
         """`stdin_payload` is what the child reads first; `environment` is added to this process's environment."""
         self._module, self._stdin_payload = module, stdin_payload
@@ -135,9 +136,15 @@ def stdin_closed() -> threading.Event:
 
 
 def main() -> None:
-    """Prints a reading of this machine's sensors as a line of JSON twice a second, until standard input is closed."""
+    """Prints a reading of this machine's sensors as a line of JSON twice a second, until standard input is closed.
+
+    Its first line says what to read besides: `{"server_port": 8080}` for the memory of the server there.
+    """
+    target = json.loads(sys.stdin.buffer.readline() or b"{}")
     closed = stdin_closed()
     sources = find_sources()
+    if (port := target.get("server_port")) is not None:
+        sources.append(ServerMemory(port))
     while not closed.wait(INTERVAL_S):
         print(json.dumps(asdict(read_sensors(sources))), flush=True)
 

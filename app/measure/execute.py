@@ -1,5 +1,6 @@
 """One run from the queue to its result. A worker process and a terminal use the same code."""
 
+import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -218,7 +219,7 @@ def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, 
 def _play(active: ActiveRun, job: Job, prepared: Prepared, freezer: ConfigFreezer, api_key: str | None) -> None:
     """Plays the suite while sensors, server load and log are followed, and stores each sample."""
     with (
-        watch_sensors(active.is_local, active.settings) as active.sensors,
+        watch_sensors(active.is_local, active.settings, _port(job.client.base_url)) as active.sensors,
         watch_server_load(job.engine, job.client, api_key, active.settings) as active.server_load,
         open_server_log(active.server.log_path, job.engine.answering(job.client)) as (server_log, log_problem),
     ):
@@ -238,13 +239,13 @@ def _play(active: ActiveRun, job: Job, prepared: Prepared, freezer: ConfigFreeze
 
 
 @contextmanager
-def watch_sensors(is_local: bool, settings: Settings) -> Iterator[SensorProcess | None]:
-    """Returns the process that reads this machine's sensors; None when the server is on another machine or sensors are
-    off."""
+def watch_sensors(is_local: bool, settings: Settings, server_port: int) -> Iterator[SensorProcess | None]:
+    """Returns the process that reads this machine's sensors, and the memory of the server on this port; None when the
+    server is on another machine or sensors are off."""
     if not settings.sensors or not is_local:
         yield None
         return
-    with SensorProcess() as process:
+    with SensorProcess(stdin_payload=json.dumps({"server_port": server_port}).encode() + b"\n") as process:
         yield process
 
 

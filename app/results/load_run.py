@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sqlmodel import Session
 
 from app import engines
+from app.ceiling.fit import Fit
 from app.core.samples import Sample, Workload
 from app.core.server_metrics import ServerMetric
 from app.db import measurements, runs, samples
@@ -24,6 +25,7 @@ from app.results.ceiling import (
     RunCeiling,
     Unknown,
     analyze_decode,
+    fit_of,
     flag_above_ceiling,
     limits_of_run,
     run_ceiling,
@@ -130,6 +132,14 @@ class RunResult:
     @property
     def known_ceiling(self) -> RunCeiling | None:
         return self.ceiling if isinstance(self.ceiling, RunCeiling) else None
+
+    @cached_property
+    def memory_fit(self) -> Fit | None:
+        """Whether the model fits the devices that hold it; None when they or its layers are unknown."""
+        if self.known_ceiling is None or self.config is None:
+            return None
+        longest = max(point.context for point in self.known_ceiling.points)
+        return fit_of(self.known_ceiling.placement, self.config, longest)
 
     def ceiling_at(self, point: Workload | None) -> PointCeiling | None:
         return self.known_ceiling.at(point) if self.known_ceiling else None

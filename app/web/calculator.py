@@ -15,7 +15,9 @@ from urllib.parse import urlencode
 
 from app.ceiling.bytes_per_step import Step
 from app.ceiling.decode import CONTEXTS, CurvePoint, DecodeCeiling, Device, against_context, contexts_up_to
+from app.ceiling.fit import Fit, fit
 from app.ceiling.geometry import Attention, Geometry, Source
+from app.ceiling.layout import Memory
 from app.ceiling.number_formats import KvTypes
 from app.ceiling.offload import Offload
 from app.ceiling.report import Report, report
@@ -111,8 +113,12 @@ class Calculation:
     known_geometry: KnownGeometry
     reports: tuple[Report, ...]
     """One for each context."""
+    fits: tuple[Fit | None, ...]
+    """Whether the model fits at each of them; None where its layers are unknown."""
     curve: tuple[CurvePoint, ...]
-    device_source: str
+    known_device: KnownDevice
+    model: tuple[str, str]
+    """Name and quantization of a measured model; empty where they are typed."""
     placement: tuple[str, ...]
     """Sentences about a model that does not fit the device and its ceiling then; empty where it fits."""
     no_decode: str
@@ -137,11 +143,24 @@ def calculate(form: Fields, devices: KnownDevices, models: Sequence[KnownModel] 
         return layout.decode(geometry, step)
 
     reports = tuple(report(geometry, device, context, kv, batch, layout=layout) for context in CONTEXTS)
+    memories = tuple(Memory(card.device, card.capacity_bytes or known_device.shared_bytes) for card in layout.cards)
+    holding = replace(layout, cards=memories)
+    fits = tuple(fit(holding, geometry, report.step, kv) if report.step else None for report in reports)
     curve = tuple(against_context(geometry, ceiling_of, kv, contexts_up_to(MAX_CONTEXT), batch))
     empty, no_decode = reports[0].step, reports[0].no_decode
     overflows = empty is not None and layout.overflow(geometry, empty) is not None and not no_decode
     placement = tuple(layout.sentences(geometry, empty)) if empty and overflows else ()
-    return Calculation(known_geometry, reports, curve, known_device.source, placement, no_decode)
+    return Calculation(
+        known_geometry, reports, fits, curve, known_device, _model_name(form, models), placement, no_decode
+    )
+
+
+def _model_name(form: Fields, models: Sequence[KnownModel]) -> tuple[str, str]:
+    chosen = form.get("model").strip()
+    known_model = next((model for model in models if chosen and chosen in map(str, model.ids)), None)
+    if known_model is None:
+        return "", form.get("bits").strip()
+    return known_model.name, form.get("as_bits").strip() or known_model.quantization
 
 
 def _ram(form: Fields) -> Device | None:

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from app import engines
 from app.core import config_settings, templating, units
-from app.core.i18n import _, as_sentence, enumerated, first_sentence
+from app.core.i18n import _, as_sentence, enumerated, first_sentence, lower_first
 from app.db.machines import device_title
 from app.metrics import metrics
 from app.results.compare.differences import verdict_subject_text
@@ -73,6 +73,8 @@ def environment() -> "jinja2.Environment":
         sentence=as_sentence,
         suite_title=suite_title,
         device_title=device_title,
+        metric_title=lambda key: metrics()[key].title,
+        lower_first=lower_first,
     )
     return env
 

@@ -1,14 +1,26 @@
 """What a ceiling is for: the share of it that a run reaches, where its time goes, what would make it faster."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from app.ceiling.advice import Fit, MeasuredRun, Observation, advise, fit, next_quantization, waterfall
+from app.ceiling.advice import (
+    LADDER,
+    Fit,
+    MeasuredRun,
+    Observation,
+    OtherLayout,
+    advise,
+    fit,
+    next_quantization,
+    waterfall,
+)
 from app.ceiling.decode import Device, against_context, decode_on, usual_range
-from app.ceiling.efficiency import above_ceiling_reasons, cache_guard, mbu, mfu
+from app.ceiling.efficiency import above_ceiling_reasons, cache_guard, mfu
 from app.ceiling.hf_config import from_config
-from app.ceiling.number_formats import KvTypes
+from app.ceiling.number_formats import USUAL_BITS, KvTypes, bits_of_label
+from app.ceiling.prediction import Case, MeasuredCase
 from app.ceiling.prefill import prefill
 from tests.ceiling.models import MODELS
 from tests.ceiling.shapes import H100, LLAMA_8B, of_bytes, stepped
@@ -78,45 +90,52 @@ def test_a_waterfall_adds_up_to_the_token() -> None:
 
 
 def test_what_it_would_take() -> None:
-    run = MeasuredRun(LLAMA_8B, Device.of("RTX 4090", 1008), KvTypes(), 8192, 50.0)
-    quantized, cached, moved = advise(run, [Device.of("RTX 5090", 1792)])
-    assert quantized.change == "Q8_0 weights"
-    assert quantized.low_tokens_per_s < quantized.high_tokens_per_s < quantized.ceiling_tokens_per_s
-    share = mbu(50, decode_on(stepped(LLAMA_8B, 8192), run.device).tokens_per_s)
-    assert quantized.high_tokens_per_s == pytest.approx(share * quantized.ceiling_tokens_per_s)
-    assert cached.change == "q8_0 KV cache"
-    assert 50 < cached.high_tokens_per_s < 55
-    assert moved.high_tokens_per_s == pytest.approx(50 * 1792 / 1008)
-    (slower,) = advise(MeasuredRun(LLAMA_8B, run.device, KvTypes("q4_0", "q4_0"), 0, 50.0), [Device.of("RAM", 89.6)])[
-        1:
-    ]
-    assert slower.low_tokens_per_s == pytest.approx(50 * 89.6 / 1008)
+    run = MeasuredRun(LLAMA_8B, Device.of("RTX 4090", 1008), KvTypes(), 8192, 50.0, quantization="F16")
+    moved_to = OtherLayout("RTX 5090", Device.of("RTX 5090", 1792), device_key="RTX 5090")
+    quantized, cached, moved = advise(run, [moved_to])
+    assert [advice.change for advice in (quantized, cached, moved)] == ["Q8_0 weights", "q8_0 KV cache", "RTX 5090"]
+    for advice in (quantized, cached, moved):
+        assert 50 < advice.predicted_tokens_per_s <= advice.high_tokens_per_s <= advice.ceiling_tokens_per_s
+        assert advice.low_tokens_per_s < advice.predicted_tokens_per_s
+        assert advice.evidence == 1
+    assert cached.predicted_tokens_per_s < 55
 
 
-def test_the_range_holds_what_was_published() -> None:
-    """F16 to Q4_K_M cuts bytes 3.2 times and made published runs 1.9 to 2.6 times faster."""
-    advice = advise(
-        MeasuredRun(LLAMA_8B, Device.of("", 100), KvTypes("q8_0", "q8_0"), 0, 1.0), [Device.of("faster", 320)]
-    )[-1]
-    assert advice.low_tokens_per_s == pytest.approx(1.9, abs=0.01)
-    assert advice.high_tokens_per_s > 2.6
+def test_what_makes_nothing_faster_is_not_advised() -> None:
+    run = MeasuredRun(LLAMA_8B, Device.of("RTX 4090", 1008), KvTypes("q4_0", "q4_0"), 0, 50.0, quantization="Q2_K")
+    assert advise(run, [OtherLayout("DDR5", Device.of("DDR5", 89.6), device_key="DDR5")]) == []
+    without_cache = replace(run, kv=KvTypes())  # at an empty context, a smaller cache saves nothing
+    assert advise(without_cache) == []
 
 
-def test_next_quantization_is_clearly_smaller() -> None:
-    assert [next_quantization(bits) for bits in (32, 16, 8.5, 7.36, 4.85, 4.5, 3.0)] == [
-        "F16",
-        "Q8_0",
-        "Q6_K",
-        "Q6_K",
-        "Q3_K_M",
-        "Q3_K_M",
-        None,
-    ]
+def test_more_evidence_narrows_what_is_predicted() -> None:
+    run = MeasuredRun(LLAMA_8B, Device.of("RTX 4090", 1008), KvTypes(), 512, 50.0, model="a", quantization="F16")
+    q8 = MeasuredCase(Case(8_000_000_000, 32, 1008e9, "b", "Q8_0"), 95.0)
+    (alone, *_), (beside, *_) = advise(run), advise(run, evidence=[q8])
+    assert (alone.change, alone.evidence, beside.evidence) == ("Q8_0 weights", 1, 2)
+    widths = [advice.high_tokens_per_s / advice.low_tokens_per_s for advice in (alone, beside)]
+    assert widths[1] < widths[0]
+
+
+@pytest.mark.parametrize("label", [*LADDER, "UD-Q4_K_XL", "IQ4_XS", "MXFP4", "BF16", "4-bit", "F32"])
+@pytest.mark.parametrize("file_bits", [3.0, 4.85, 7.36, 16.0])
+def test_the_next_quantization_is_below_the_label_whatever_its_file_holds(label: str, file_bits: float) -> None:
+    smaller = next_quantization(label, file_bits)
+    if smaller is not None:
+        bits = bits_of_label(label)
+        assert bits is not None
+        assert USUAL_BITS[smaller.label] < bits
+        assert smaller.bits_ratio < 1
+
+
+def test_without_a_label_the_file_decides() -> None:
+    smaller = [next_quantization("", bits) for bits in (32, 16, 8.5, 4.85, 3.0)]
+    assert [step and step.label for step in smaller] == ["F16", "Q8_0", "Q6_K", "Q3_K_M", None]
 
 
 def test_advice_needs_weights() -> None:
     unknown = from_config({"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64})
-    assert advise(MeasuredRun(unknown, H100, KvTypes(), 0, 10.0), [H100]) == []
+    assert advise(MeasuredRun(unknown, H100, KvTypes(), 0, 10.0), [OtherLayout("H100", H100)]) == []
     assert against_context(unknown, partial(decode_on, device=H100)) == []
 
 

@@ -3,17 +3,22 @@
 import shutil
 import struct
 import subprocess
+import sys
 import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from app.hardware import sensors
+from app.hardware.processes import listener_pids
 from app.hardware.sensor_process import MAX_READINGS, SensorProcess, sensor_columns
 from app.hardware.sensors import SensorReading, SensorValues, amd_source, nvml_source, rapl_sources, read_sensors
+from app.hardware.server_memory import ServerMemory
+from tests.ports import free_port
 from tests.waiting import until
 
 
@@ -346,3 +351,35 @@ def test_columns_have_a_place_for_every_reading_and_are_bounded() -> None:
     assert sensor_columns([], 100) == {}
     many = sensor_columns([SensorReading(float(n), {"x": n}) for n in range(10 * MAX_READINGS)], 0)
     assert len(many["at_ms"]) == len(many["values"]["x"]) == MAX_READINGS
+
+
+def test_the_memory_of_the_processes_behind_a_port_is_added_up() -> None:
+    """A server of 64 MB with a child of 64 MB, both of which really hold it."""
+    program = (
+        "import socket, subprocess, sys\n"
+        "held = bytearray(b'x') * (64 << 20)\n"
+        "if sys.argv[1] == 'server':\n"
+        "    listener = socket.create_server(('127.0.0.1', int(sys.argv[2])))\n"
+        "    child = subprocess.Popen([sys.executable, '-c', sys.argv[3], 'child'])\n"
+        "sys.stdin.read()\n"
+    )
+    port = free_port()
+    command = [sys.executable, "-c", program, "server", str(port), program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as server:
+        try:
+            family = psutil.Process(server.pid)
+            until(lambda: bool(listener_pids(port)) and len(family.children()) == 1)
+            until(lambda: family.children()[0].memory_info().rss > 64 << 20)
+            readings = sensors.SensorValues()
+            ServerMemory(port)(readings)
+            assert readings.values["server_memory_bytes"] > 2 * (64 << 20)
+        finally:
+            for child in family.children():
+                child.kill()
+            server.kill()
+
+
+def test_a_port_without_a_server_has_no_memory() -> None:
+    readings = sensors.SensorValues()
+    ServerMemory(free_port())(readings)
+    assert readings.values == {}

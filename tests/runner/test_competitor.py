@@ -1,4 +1,4 @@
-"""A program that takes the processor while a real engine is measured."""
+"""What this machine's sensors show while a real engine is measured: a competitor for the processor, memory."""
 
 import subprocess
 import sys
@@ -10,6 +10,7 @@ import pytest
 from app.core.settings import Settings
 from app.db import machines, servers, suites
 from app.db.database import Database
+from app.db.measurements import measurements_of
 from app.demo import DemoEngine
 from app.hardware.host import logical_cores
 from app.measure.runner import Runner
@@ -67,3 +68,17 @@ def test_a_competitor_that_starts_during_the_run_makes_it_unsound(
     with database.read() as session:
         reasons = unsound_by_run(session, [public_id])[public_id]
     assert any(reason.startswith("other programs used this machine during the run") for reason in reasons)
+
+
+def test_the_memory_of_the_engine_is_measured(database: Database, runner: Runner, server_here: str) -> None:
+    """Its model's file alone has 250 MB; one read twice a second needs an answer that takes a while."""
+    with database.write() as session:
+        definition = {"prompt": "Tell me a very long story.", "output_tokens": 150, "repetitions": 2, "warmups": 0}
+        suite = suites.save_suite(session, "Memory", definition).key
+    (public_id,) = runner.queue(server_here, suite)
+    until(lambda: run_named(database, public_id).status in ENDED)
+    with database.read() as session:
+        results = measurements_of(session, run_named(database, public_id).id or 0)
+    (used,) = (result for result in results if result.metric == "server_memory_gb")
+    assert used.value is not None
+    assert 0.2 < used.value < 4

@@ -42,11 +42,11 @@ def test_a_machine_is_this_one_by_what_was_told_and_not_by_its_servers_address(
 
 
 def test_the_sensors_of_another_machine_are_not_read(settings: Settings) -> None:
-    with watch_sensors(False, settings) as process:
+    with watch_sensors(False, settings, 1) as process:
         assert process is None
-    with watch_sensors(True, settings.model_copy(update={"sensors": False})) as process:
+    with watch_sensors(True, settings.model_copy(update={"sensors": False}), 1) as process:
         assert process is None
-    with watch_sensors(True, settings) as process:
+    with watch_sensors(True, settings, 1) as process:
         assert process is not None
 
 

@@ -1,26 +1,37 @@
 """Where a token's time goes, how decode falls with context, and what would make it faster."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from sqlmodel import Session
 
 from app import engines
-from app.ceiling.advice import Advice, Fit, MeasuredRun, Observation, TimeShare, advise, fit, waterfall
-from app.ceiling.decode import CurvePoint, Device, against_context, contexts_up_to
+from app.ceiling.advice import Advice, Fit, MeasuredRun, Observation, OtherLayout, TimeShare, advise, fit, waterfall
+from app.ceiling.decode import CurvePoint, Device, Split, against_context, contexts_up_to
+from app.ceiling.efficiency import device_class
+from app.ceiling.layout import OVERHEAD, needed_bytes
+from app.ceiling.offload import Offload
 from app.core.i18n import _
 from app.db.devices import load_catalogue
+from app.db.machines import device_title
 from app.db.tables import Config, Run
 from app.hardware.catalogue import Catalogue
-from app.results.ceiling.configs import Decode, newest_decodes
-from app.results.ceiling.placement import Placement, resolve_placement
-from app.results.ceiling.points import PointCeiling, RunCeiling, decode_of, step_of, tokens_per_step
+from app.results.ceiling.configs import newest_decodes
+from app.results.ceiling.placement import Placement, class_of_devices
+from app.results.ceiling.points import PointCeiling, RunCeiling, decode_of, tokens_per_step
+from app.results.ceiling.predictions import (
+    EarlierPrediction,
+    Evidence,
+    TrackRecord,
+    earlier_prediction,
+    evidence_on,
+    track_record,
+)
 
 SHORTEST_CURVE = 8_192
 LONGEST_CURVE = 131_072
-FASTER = (1.5, 2.5, 5.0)
-"""The factors of bandwidth at which devices are suggested: for each, the slowest of the catalogue's devices that reads
-at least this many times faster."""
+NEXT_CARD = 1.25
+"""The next device of a class has at least this many times the bandwidth."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,10 @@ class DecodeAnalysis:
     fit_words: tuple[str, ...]
     """The two runs that the fixed cost of a layer comes from, or why it is unknown."""
     advice: tuple[Advice, ...]
+    prediction: EarlierPrediction | None
+    """What would have been predicted before the point was measured; None without other runs before it."""
+    track_record: TrackRecord
+    """How earlier predictions on these devices did."""
 
 
 def analyze_decode(
@@ -59,8 +74,9 @@ def analyze_decode(
     ]
     measured_points = tuple(point for point in same_concurrency if point.decode_tokens_per_s)
     device = placement.equivalent_device(point_ceiling.step)
-    other_decodes = [decode for decode in newest_decodes(session, run.machine_id) if decode.config.id != config.id]
-    layer_fit, fit_words = _fit(placement, device, point_ceiling, other_decodes)
+    decodes = newest_decodes(session, run.machine_id)
+    evidence = evidence_on(placement, [decode for decode in decodes if decode.config.id != config.id])
+    layer_fit, fit_words = _fit(placement, device, point_ceiling, evidence)
     # the rounds of several streams include their prompts, so the time of a token cannot be divided
     is_decode = point_ceiling.point.concurrency == 1
     shares = (
@@ -73,7 +89,9 @@ def analyze_decode(
         measured_points=measured_points,
         waterfall=tuple(shares),
         fit_words=fit_words,
-        advice=tuple(_advice(load_catalogue(session), placement, device, point_ceiling, layer_fit)),
+        advice=tuple(_advice(load_catalogue(session), run_ceiling, device, point_ceiling, config, evidence)),
+        prediction=earlier_prediction(evidence, placement, config, point_ceiling),
+        track_record=track_record(placement, decodes),
     )
 
 
@@ -87,7 +105,7 @@ def _longest(config: Config, run_ceiling: RunCeiling) -> int:
 
 
 def _fit(
-    placement: Placement, device: Device, point_ceiling: PointCeiling, decodes: Sequence[Decode]
+    placement: Placement, device: Device, point_ceiling: PointCeiling, evidence: Sequence[Evidence]
 ) -> tuple[Fit | None, tuple[str, ...]]:
     """Fits the point and the run of another model or quantization on the same devices whose bytes differ most."""
     layers = placement.geometry.blocks
@@ -95,27 +113,13 @@ def _fit(
         return None, ()
     observation = Observation(point_ceiling.step.n_bytes, layers, point_ceiling.steps_per_s)
     candidates: list[tuple[float, Observation, str]] = []
-    for decode in decodes:
-        candidate_placement = resolve_placement(
-            decode.hardware.devices, decode.config, decode.known_geometry, gpu_share=decode.gpu_share
-        )
-        if not isinstance(candidate_placement, Placement) or not candidate_placement.is_on_the_same_devices_as(
-            placement
-        ):
+    for measured in evidence:
+        case = measured.measured_case.case
+        if not case.layers or measured.placement.geometry.weights == placement.geometry.weights:
             continue
-        if (
-            decode.point.concurrency != 1
-            or not candidate_placement.geometry.blocks
-            or candidate_placement.geometry.weights == placement.geometry.weights
-        ):
-            continue
-        decode_step, steps_per_s = (
-            step_of(candidate_placement, decode.point, decode.counts),
-            decode.tokens_per_s / tokens_per_step(decode.drafts),
-        )
-        candidate = Observation(decode_step.n_bytes, candidate_placement.geometry.blocks, steps_per_s)
+        candidate = Observation(case.n_bytes, case.layers, measured.measured_case.steps_per_s)
         difference = abs(candidate.n_bytes / candidate.layers - observation.n_bytes / observation.layers)
-        candidates.append((difference, candidate, decode.model.title))
+        candidates.append((difference, candidate, measured.decode.model.title))
     if not candidates:
         return None, (
             _("A run of another model or quantization on this machine would show the fixed cost of a layer."),
@@ -128,10 +132,16 @@ def _fit(
 
 
 def _advice(
-    catalogue: Catalogue, placement: Placement, device: Device, point_ceiling: PointCeiling, layer_fit: Fit | None
+    catalogue: Catalogue,
+    run_ceiling: RunCeiling,
+    device: Device,
+    point_ceiling: PointCeiling,
+    config: Config,
+    evidence: Sequence[Evidence],
 ) -> list[Advice]:
     if point_ceiling.point.concurrency != 1 or point_ceiling.decode_tokens_per_s is None:
         return []
+    placement = run_ceiling.placement
     measured_run = MeasuredRun(
         placement.geometry,
         device,
@@ -140,35 +150,45 @@ def _advice(
         point_ceiling.decode_tokens_per_s,
         tokens_per_step(point_ceiling.drafts),
         placement.layout if len(placement.device_shares) > 1 and not placement.layout.offload.is_observed else None,
+        config.model.name,
+        config.model.quantization,
     )
-    return advise(measured_run, _faster(catalogue, placement, device, point_ceiling), layer_fit)
+    others = [*_one_more_card(placement, point_ceiling), *_next_card(catalogue, placement, point_ceiling)]
+    return advise(measured_run, others, [measured.measured_case for measured in evidence])
 
 
-def _faster(catalogue: Catalogue, placement: Placement, device: Device, point_ceiling: PointCeiling) -> list[Device]:
-    """Returns single devices that hold the model and its cache and are faster."""
+def _one_more_card(placement: Placement, point_ceiling: PointCeiling) -> Iterator[OtherLayout]:
+    """Returns the same model with one more of the same card: where cards share each layer, or where the model does not
+    fit those that there are. Cards that take turns are no faster for being more."""
+    layout, cards = placement.layout, [share for share in placement.device_shares if not share.is_ram]
+    if not cards or any(card.device != cards[0].device for card in cards) or layout.stages > 1:
+        return
+    bigger = replace(layout, cards=(*layout.cards, layout.cards[0]), shares=(), offload=Offload())
+    is_divided = layout.split is Split.TENSOR and len(cards) > 1
+    if not is_divided and not placement.is_partly_in_ram:
+        return
+    if bigger.overflow(placement.geometry, point_ceiling.step) is None:
+        name = device_title(cards[0].device.name)
+        yield OtherLayout(_("one more {device}", device=name), cards[0].device, bigger)
+
+
+def _next_card(catalogue: Catalogue, placement: Placement, point_ceiling: PointCeiling) -> Iterator[OtherLayout]:
+    """Returns the next faster device of the class that holds the model and its cache; none for several unlike
+    devices."""
+    present = class_of_devices(placement, catalogue)
+    if present is None or placement.device is None or len(placement.device_shares) > 1:
+        return
     assert placement.geometry.weights is not None, "a placement has weights"
-    needed_bytes = placement.geometry.weights.total.n_bytes + (point_ceiling.step.kv_bytes or 0)
-    fitting = sorted(
-        (
-            candidate
-            for candidate in catalogue.devices
-            if candidate.kind != "ram" and (candidate.memory_bytes or 0) >= needed_bytes
-        ),
-        key=lambda candidate: (candidate.bandwidth_bytes_per_s, -(candidate.year or 0)),
-    )
-    faster = [
-        next(
-            (
-                candidate
-                for candidate in fitting
-                if candidate.bandwidth_bytes_per_s >= factor * device.bandwidth_bytes_per_s
-            ),
-            None,
-        )
-        for factor in FASTER
+    least_bytes = (1 + OVERHEAD) * needed_bytes(placement.geometry, point_ceiling.step)
+    least = NEXT_CARD * placement.device.bandwidth_bytes_per_s
+    candidates = [
+        candidate
+        for candidate in catalogue.devices
+        if candidate.bandwidth_bytes_per_s >= least
+        and (candidate.memory_bytes or 0) >= least_bytes
+        and device_class(candidate.name, candidate.vendor, candidate.kind, candidate.memory_kind) == present
     ]
-    return [
-        Device(candidate.name, candidate.bandwidth_bytes_per_s, candidate.peak_flops)
-        for candidate in dict.fromkeys(faster)
-        if candidate is not None
-    ]
+    if candidates:
+        nearest = min(candidates, key=lambda candidate: (candidate.bandwidth_bytes_per_s, -(candidate.year or 0)))
+        device = Device(nearest.name, nearest.bandwidth_bytes_per_s, nearest.peak_flops)
+        yield OtherLayout(nearest.name, device, device_key=nearest.name)

@@ -349,15 +349,15 @@ def at_once(point: Workload, slots: int | None) -> int:
 
 def decode_peers(placement: Placement, catalogue: Catalogue) -> PublishedGroup | None:
     """Returns published decode results of similar models on the same class of device; None when there are too few."""
-    return decode_group(_device_class(placement, catalogue), model_kind(placement.geometry))
+    return decode_group(class_of_devices(placement, catalogue), model_kind(placement.geometry))
 
 
 def prefill_peers(placement: Placement, catalogue: Catalogue) -> PublishedGroup | None:
     """Returns published prefill results of similar models on the same class of device; None when there are too few."""
-    return prefill_group(_device_class(placement, catalogue), model_kind(placement.geometry))
+    return prefill_group(class_of_devices(placement, catalogue), model_kind(placement.geometry))
 
 
-def _device_class(placement: Placement, catalogue: Catalogue) -> str | None:
+def class_of_devices(placement: Placement, catalogue: Catalogue) -> str | None:
     """Returns the class of the devices; None for unlike devices, such as a GPU and system memory, for which nothing is
     published."""
     classes = {

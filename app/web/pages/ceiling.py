@@ -9,9 +9,12 @@ from starlette.responses import RedirectResponse, Response
 
 from app import charts
 from app.ceiling.number_formats import KV_BITS, USUAL_BITS
+from app.ceiling.prediction import Case, Prediction
 from app.core.errors import BadInput
 from app.db import devices, models
-from app.web.calculator import EXAMPLE, calculate, pack_config
+from app.db.devices import device_name
+from app.results.ceiling import predictions_on
+from app.web.calculator import EXAMPLE, Calculation, calculate, pack_config
 from app.web.deps import DatabaseDep, Form, ReadSession
 from app.web.forms import Fields
 from app.web.paths import path_for
@@ -41,6 +44,19 @@ def read_config(request: Request, database: DatabaseDep, form: Form) -> Response
     )
 
 
+def _predictions(session: Session, calculation: Calculation) -> list[Prediction]:
+    """What was measured on the device of a machine predicts at each context; empty for another device, and for several
+    streams."""
+    device, reports = calculation.known_device, calculation.reports
+    steps = [report.step for report in reports if report.step is not None and report.step.batch == 1]
+    if device.machine_id is None or len(steps) < len(reports):
+        return []
+    model, quantization = calculation.model
+    layers = calculation.known_geometry.geometry.blocks or 0
+    cases = [Case(step.n_bytes, layers, device.device.bandwidth_bytes_per_s, model, quantization) for step in steps]
+    return predictions_on(session, device.machine_id, device_name(device.name), cases)
+
+
 _MODEL = ("model", "as_bits", "total", "active", "layers", "kv_heads", "head_dim")
 
 
@@ -62,6 +78,7 @@ def _page(
         status=error.http_status if error else 200,
         form=form,
         calculation=calculation,
+        predictions=_predictions(session, calculation) if calculation else [],
         figure=charts.against_context(calculation.curve) if calculation else None,
         error=error,
         is_example=is_example,

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from app import charts
+from app.ceiling.fit import Fit
 from app.core.i18n import N_, _
 from app.core.samples import Sample, Workload
 from app.db import devices
 from app.db.annotations import REASONS
 from app.db.runs import MAX_QUEUED_AT_ONCE
 from app.db.tables import Config, Machine, Model, Run, Server
-from app.metrics import FLAGS
+from app.metrics import FLAGS, MetricResult
+from app.metrics.memory import MEMORY_METRICS
 from app.metrics.token_times import token_counts_of
 from app.results.ceiling import DecodeAnalysis, Limits, PointCeiling, RunCeiling, Unknown, context_of
 from app.results.compare import Standing
@@ -322,6 +324,10 @@ class Ceiling(Section):
     """The ceiling at the selected workload; None when all of the ceiling is unknown."""
     calculation: str
     """The query of the calculator for the same case; empty when it is unknown."""
+    fit: Fit | None
+    """Whether the model fits its devices; None when that is unknown."""
+    memory_used: Sequence[MetricResult]
+    """The memory that was measured at the selected workload."""
     insight: DecodeAnalysis | None
     context_figure: charts.Figure | None
     roofline: charts.Figure | None
@@ -343,6 +349,12 @@ def ceiling(result: RunResult, point: Workload) -> Ceiling | None:
         is_outdated=result.hardware.is_outdated,
         top=top,
         calculation=calculation,
+        fit=result.memory_fit,
+        memory_used=[
+            used
+            for key in MEMORY_METRICS
+            if (used := result.shown_metric(point, key)) is not None and used.value is not None
+        ],
         insight=insight,
         context_figure=charts.against_context(insight.curve, charts.measured_speeds(insight)) if insight else None,
         roofline=charts.run_roofline(run_ceiling.placement, top) if run_ceiling and top else None,
