@@ -24,12 +24,6 @@ class LegendEntry:
     link: str | None = None
     mode: str = "lines+markers"
     """What is drawn: lines, markers, or both; in the background also dashed lines, for limits."""
-    shape: tuple[int, int] | None = None
-    """The indexes of its dash and of its marker; None: those of its series."""
-    key: str = ""
-    """The `meta.key` of its traces, which the entry shows and hides; empty: they always stay."""
-    group: str = ""
-    """The title that entries beside each other share."""
 
 
 @dataclass(frozen=True)

@@ -132,9 +132,10 @@
   // Events above all panels: each has its label in the lowest of three rows with room for it; what is judged comes
   // first, and what has no room is left to the list above the chart.
   function rowsOfEvents(notes, layout, width) {
+    const rows = new Map();
+    if (!notes.length) return rows;
     const place = placeOf(layout, width);
     const taken = [[], [], []];
-    const rows = new Map();
     const rank = (note) => (judged(note) ? 0 : 1);
     for (const note of [...notes].sort((one, other) => rank(one) - rank(other))) {
       const half = (note.text.length * CHARACTER_WIDTH) / 2 + 4;

@@ -10,7 +10,7 @@ import pytest
 from app.charts import MAX_SERIES, Figure, history
 from app.charts.base import MAX_POINTS, downsample_minmax
 from app.charts.history import HistoryLook
-from app.charts.history.lines import MAX_LINES, SERIES
+from app.charts.history.lines import MAX_LINES, SERIES, LineEntry
 from app.charts.history.marks import Event
 from app.core.configuration import Snapshot
 from app.db.configs import ConfigDescription
@@ -61,6 +61,10 @@ def drawn(points: list[HistoryPoint], configs: dict[int, ConfigDescription] | No
     return figure
 
 
+def entries(figure: Figure) -> list[LineEntry]:
+    return [entry for entry in figure.legend if isinstance(entry, LineEntry)]
+
+
 def test_nothing_to_draw() -> None:
     assert history(HistoryTable.of([]), {}, METRICS, str) is None
     assert (
@@ -107,7 +111,7 @@ def test_the_newest_configurations_are_distinct_and_the_others_stay_behind() -> 
     count = MAX_LINES + 3
     configs = {i: described(engine_version=f"b{i}") for i in range(count)}
     figure = drawn([point(i, config_id=i) for i in range(count)], configs)
-    assert len({(key.series, key.shape) for key in figure.legend}) == MAX_LINES + 1
+    assert len({(key.series, key.shape) for key in entries(figure)}) == MAX_LINES + 1
     assert figure.legend[0].title == f"Qwen3-8B Q4_K_M · llama.cpp b{count - 1}"
     assert figure.legend[-1].title == "3 older configurations"
     assert figure.data[-1]["meta"] == {"series": None, "key": "others"}
@@ -279,7 +283,7 @@ def test_what_happened_is_marked_over_all_panels_with_its_label_and_words() -> N
 def test_a_series_is_one_line_through_its_versions() -> None:
     configs = {1: described(), 2: described(engine_version="b6400"), 3: described(quantization="Q8_0")}
     figure = drawn([point(0), point(1, 2), point(2, 3), point(3, 2)], configs, by=SERIES)
-    q4, q8 = figure.legend
+    q4, q8 = entries(figure)
     assert (q4.title, q4.group, q8.title, q8.group) == ("Q4_K_M", "Qwen3-8B", "Q8_0", "Qwen3-8B")
     assert q4.series == q8.series
     assert q4.shape != q8.shape
@@ -292,17 +296,17 @@ def test_a_series_is_one_line_through_its_versions() -> None:
 def test_of_a_hundred_series_few_are_in_the_background_and_each_look_is_its_own() -> None:
     configs = {i: described(model=f"m{i // 5}", quantization=f"Q{i % 5}") for i in range(30)}
     figure = drawn([point(i, i) for i in range(30)], configs, by=SERIES)
-    looks = [(key.series, key.shape) for key in figure.legend]
+    looks = [(key.series, key.shape) for key in entries(figure)]
     assert len(set(looks)) == 30
-    assert len({key.series for key in figure.legend if key.group == "m0"}) == 1
+    assert len({key.series for key in entries(figure) if key.group == "m0"}) == 1
     assert {key.series for key in figure.legend} == set(range(MAX_SERIES))
-    assert {len({key.shape for key in figure.legend if key.group == f"m{number}"}) for number in range(6)} == {5}
+    assert {len({key.shape for key in entries(figure) if key.group == f"m{number}"}) for number in range(6)} == {5}
 
 
 def test_settings_of_a_model_and_quantization_differ_in_the_marker() -> None:
     configs = {i: described(settings={"context": 1024 * (i + 1)}) for i in range(4)}
     figure = drawn([point(i, i) for i in range(4)], configs, by=SERIES)
-    shapes = [key.shape or (0, 0) for key in figure.legend]
+    shapes = [key.shape or (0, 0) for key in entries(figure)]
     assert len({dash for dash, _ in shapes}) == 1
     assert len({marker for _, marker in shapes}) == 4
 

@@ -39,6 +39,18 @@ class Look(NamedTuple):
 
 
 @dataclass(frozen=True)
+class LineEntry(LegendEntry):
+    """An entry of a legend that shows and hides its line."""
+
+    shape: tuple[int, int] | None = None
+    """The indexes of its dash and of its marker; None in the background."""
+    key: str = ""
+    """The `meta.key` of its traces."""
+    group: str = ""
+    """The title that entries beside each other share: a model."""
+
+
+@dataclass(frozen=True)
 class Line:
     """One line of the chart, or all older ones together in the background."""
 
@@ -64,13 +76,13 @@ class Line:
             return {"series": None, "key": self.key}
         return {"series": self.look.colour, "look": self.look[1:], "key": self.key}
 
-    def legend_entry(self, link: Callable[[str], str] | None) -> LegendEntry:
+    def legend_entry(self, link: Callable[[str], str] | None) -> LineEntry:
         """Returns the entry of the legend; `link` gives the address of a line alone."""
         if self.look is None:
-            return LegendEntry(None, self.title, mode=self.mode, key=self.key)
+            return LineEntry(None, self.title, mode=self.mode, key=self.key)
         title = self.title.removeprefix(self.group).strip() or self.title
         leads = link(self.key) if link else None
-        return LegendEntry(self.look.colour, title, leads, self.mode, self.look[1:], self.key, self.group)
+        return LineEntry(self.look.colour, title, leads, self.mode, self.look[1:], self.key, self.group)
 
 
 def lines_of(

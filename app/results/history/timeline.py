@@ -80,7 +80,7 @@ def _of_update(update: Update, engine_titles: Mapping[str, str]) -> TimelineEven
 def _measured(
     kind: Literal["update", "hardware"], update: Update, what: str, label: str, machine: str, at: datetime
 ) -> TimelineEvent:
-    clearest = update.shifted(update.shifts[0])[0] if update.shifts else update.series[-1]
+    clearest = update.clearest
     return TimelineEvent(
         kind=kind,
         at=at,

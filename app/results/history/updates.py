@@ -115,6 +115,11 @@ class Update:
     def is_worse(self) -> bool:
         return any(shift.is_worse for shift in self.shifts)
 
+    @property
+    def clearest(self) -> SeriesChange:
+        """The series whose comparison says most: of the largest shift the largest change, or else the newest."""
+        return self.shifted(self.shifts[0])[0] if self.shifts else self.series[-1]
+
     def shifted(self, shift: Change) -> list[SeriesChange]:
         """Returns the series with a change of the shift's direction and more than MIN_CHANGE, the largest first."""
         direction = math.copysign(1, shift.log_ratio)
