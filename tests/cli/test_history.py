@@ -52,4 +52,4 @@ def test_notes_are_added_listed_and_deleted(roofmark: Roofmark, cli_database: Da
     roofmark("note", "delete", "2")
     assert "dusted" not in roofmark("note", "list").stdout
     assert roofmark("note", "add", "x", "--at", "then").returncode == 2
-    assert roofmark("note", "add", "x", "--at", "2026-05-01", "--machine", "nonesuch").returncode == 1
+    assert roofmark("note", "add", "x", "--at", "2026-05-01", "--machine", "nonesuch").returncode == 2

@@ -50,12 +50,13 @@ def test_one_run_is_the_one_that_makes_an_update_certain(database: Database, ids
 
 
 def test_it_is_told_with_what_changed(database: Database, settings: Settings, ids: list[str]) -> None:
-    for public_id in ids[10:]:
+    for public_id in ids[9:]:  # as if they were not measured yet
         change(database, public_id, hidden_at=BEGAN)
     with serve({"/hook": Script.json({})}) as receiver:
         url = f"{receiver.url.replace('http://', 'json://')}/hook"
         told = settings.model_copy(update={"notify_urls": Settings(notify_urls=url).notify_urls})
-        for public_id in (ids[8], ids[9]):
+        for public_id in (ids[8], ids[9], ids[10]):
+            change(database, public_id, hidden_at=None)
             notify.notify_run_ended(database, told, public_id)
         (request,) = receiver.requests
     message = json.loads(request.body)
