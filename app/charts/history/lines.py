@@ -1,8 +1,8 @@
 """The lines of a history: what each of them joins, its name and its look.
 
-A look is a colour, a dash and a marker. Series have the colour of their model and the dash of their quantization; what
-shares both, since other settings differ, takes the next free marker. Looks go by age, so that a line keeps its look
-when others are added.
+A look is a colour, a dash and a marker. Series have the colour of their model and the dash of their quantization; of
+one model alone, quantizations have the colours too. What shares both, since other settings differ, takes the next free
+marker. Looks go by age, so that a line keeps its look when others are added.
 """
 
 import json
@@ -130,7 +130,8 @@ def _series_lines(
     quantizations = list(dict.fromkeys(snapshot.quantization for snapshot in snapshots.values()))
     preferred = {
         series_id: (
-            models.index(snapshot.model) % MAX_SERIES,
+            (models.index(snapshot.model) if len(models) > 1 else quantizations.index(snapshot.quantization))
+            % MAX_SERIES,
             quantizations.index(snapshot.quantization) % MAX_SERIES,
         )
         for series_id, snapshot in snapshots.items()
