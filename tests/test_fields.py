@@ -149,3 +149,18 @@ def test_what_a_person_named_is_never_translated() -> None:
         assert series_name("kv_offload", format_setting("on", "kv_offload")) == "KV 快取在顯示卡上 開"
         assert format_setting("on", "series") == "on"
         assert format_setting(None, "series") == "未說明"
+
+
+def test_namesakes_of_different_servers_do_not_join(database: Database) -> None:
+    """Two servers offer different models under one name: their ids name them apart."""
+    first = replace(Q8, settings={**Q8.settings, "model_id": "gpu0/Qwen3-8B"})
+    second = replace(Q8, settings={**Q8.settings, "model_id": "cpu/Qwen3-8B"})
+    (one,), (other,) = place(database, first), place(database, second, name="2x3090")
+    run(database, one, timed(500, 50))
+    run(database, other, timed(500, 20))
+    with database.read() as session:
+        for x, suffix in (("model", ""), ("variant", f" {Q8.quantization}")):
+            view = {"x": x, "y": "decode_tokens_per_s", "mix": "machine,settings"}
+            assert [point.x for point in explore(session, view, {}).result.data_points] == [
+                f"cpu/{Q8.model}{suffix}", f"gpu0/{Q8.model}{suffix}",
+            ]  # fmt: skip

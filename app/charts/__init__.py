@@ -16,9 +16,11 @@ from app.charts.ceiling import (
 )
 from app.charts.compare import curves, forest, pauses, series_of
 from app.charts.history import history
+from app.charts.model import builds as model_builds
+from app.charts.model import contexts as model_contexts
 from app.charts.sensors import absence, sensors_of
 from app.charts.serving import serving_figure
-from app.charts.sparkline import sparkline
+from app.charts.sparkline import sparkline, year_sparkline
 from app.charts.tokens import gaps, timeline, typical_sample
 
 __all__ = [
@@ -35,6 +37,8 @@ __all__ = [
     "gaps",
     "history",
     "measured_speeds",
+    "model_builds",
+    "model_contexts",
     "pauses",
     "roofline",
     "run_roofline",
@@ -45,4 +49,5 @@ __all__ = [
     "timeline",
     "typical_sample",
     "without_ceiling",
+    "year_sparkline",
 ]

@@ -23,7 +23,8 @@ class LegendEntry:
     title: Text | str
     link: str | None = None
     mode: str = "lines+markers"
-    """What is drawn: lines, markers, or both; in the background also dashed lines, for limits."""
+    """What is drawn: lines, markers, or both; in the background also dashed lines, for limits,
+    and a mark with its range."""
 
 
 @dataclass(frozen=True)

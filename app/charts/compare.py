@@ -20,8 +20,9 @@ from app.charts.base import (
 )
 from app.core.i18n import N_, _, joined, separator
 from app.core.samples import Workload
-from app.core.units import change_interval, format_number, format_percent, with_unit
+from app.core.units import change_interval, format_number, with_unit
 from app.results.compare.result import Cell, Comparison, MetricRow, Subject
+from app.results.compare.words import ratio_words
 
 GAP = 0.12
 """The gap between panels, as a share of the figure."""
@@ -43,7 +44,7 @@ def lettered(trace: dict[str, Any], letter: str, place: int, at: int) -> dict[st
 def legend(comparison: Comparison, places: Sequence[int], mode: str) -> tuple[LegendEntry, ...]:
     return tuple(
         LegendEntry(
-            series_of(place), f"{comparison.subjects[place].letter} · {comparison.subjects[place].title}", mode=mode
+            series_of(place), f"{comparison.subjects[place].letter} · {comparison.subjects[place].name}", mode=mode
         )
         for place in places
     )
@@ -78,20 +79,20 @@ def forest(comparison: Comparison) -> Figure | None:
             if cell.ratio is not None:
                 traces.append(_mark(subject, place, cell, row, y_name(panel), len(comparison.subjects) - 1 - place))
                 ends += [cell.ratio.low, cell.ratio.high]
-    layout["xaxis"] = {"title": {"text": _("Ratio to {letter}", letter=base.letter)}} | _ratio_axis(
+    layout["xaxis"] = {"title": {"text": _("Ratio to {name}", name=base.name)}} | _ratio_axis(
         min(ends), max(ends), y_name(len(rows) - 1)
     )
     return Figure(
         data=traces,
         layout=layout,
         summary=_(
-            "Each over {letter}, with its 95 % interval. Shaded: within {percent} %, which counts as the same.",
-            letter=base.letter,
+            "Each over {name}, with its 95 % interval. Shaded: within {percent} %, which counts as the same.",
+            name=base.name,
             percent=f"{100 * comparison.same_within:g}",
         ),
         table=_ratio_table(comparison, rows),
         legend=tuple(
-            LegendEntry(series_of(place), f"{subject.letter} · {subject.title}", mode="markers")
+            LegendEntry(series_of(place), f"{subject.letter} · {subject.name}", mode="markers")
             for place, subject in enumerate(comparison.subjects)
             if place and any(row.cells[place].ratio for row in rows)
         ),
@@ -122,19 +123,17 @@ def _mark(subject: Subject, place: int, cell: Cell, row: MetricRow, y: str, line
         "arrayminus": [round(ratio.value - ratio.low, 6)],
     }
     interval = change_interval(ratio.low, ratio.high)
-    change = _("{title} {value}", title=row.title, value=format_percent(ratio.value - 1))
+    change = joined(row.title, ratio_words(row.metric, ratio))
     mark = {
         "type": "scatter",
         "mode": "markers",
-        "name": escape_plotly_html(subject.title),
+        "name": escape_plotly_html(subject.name),
         "meta": {"series": series_of(place)},
         "x": [round(ratio.value, 6)],
         "y": [line],
         "yaxis": y,
         "error_x": bars,
-        "hovertemplate": hover_template(
-            f"{subject.letter} · {escape_plotly_html(subject.title)}", change, interval, _(ratio.verdict)
-        ),
+        "hovertemplate": hover_template(f"{subject.letter} · {escape_plotly_html(subject.name)}", change, interval),
         "showlegend": False,
     }
     return lettered(mark, subject.letter, place, 0)
@@ -169,7 +168,7 @@ def _ratio_table(comparison: Comparison, rows: Sequence[MetricRow]) -> Table:
                 lines.append(
                     (
                         row.title,
-                        subject.letter,
+                        subject.name,
                         format_number(None),
                         format_number(None),
                         format_number(None),
@@ -178,8 +177,8 @@ def _ratio_table(comparison: Comparison, rows: Sequence[MetricRow]) -> Table:
                 )
             else:
                 bounds = (format_number(ratio.low), format_number(ratio.high))
-                verdict = _(ratio.verdict)
-                lines.append((row.title, subject.letter, format_number(ratio.value), *bounds, verdict))
+                verdict = ratio_words(row.metric, ratio)
+                lines.append((row.title, subject.name, format_number(ratio.value), *bounds, verdict))
     return Table((_("Metric"), _("Result"), _("Ratio"), _("Lowest"), _("Highest"), _("Verdict")), tuple(lines), texts=2)
 
 
@@ -200,16 +199,18 @@ def pauses(comparison: Comparison) -> Figure | None:
         trace = {
             "type": "scatter",
             "mode": "lines",
-            "name": escape_plotly_html(subject.title),
+            "name": escape_plotly_html(subject.name),
             "meta": {"series": series_of(place)},
             "x": list(gaps.quantiles_ms[: SHOWN_PERCENT + 1]),
             "y": list(range(SHOWN_PERCENT + 1)),
-            "hovertemplate": hover_template(joined(subject.letter, _("%{y} % within %{x:,.3~r} ms"), by=": ")),
+            "hovertemplate": hover_template(
+                joined(escape_plotly_html(subject.name), _("%{y} % within %{x:,.3~r} ms"), by=": ")
+            ),
             "showlegend": False,
         }
         traces.append(lettered(trace, subject.letter, place, SHOWN_PERCENT // 2))
     middles = separator(", ").join(
-        f"{subject.letter} {format_number(gaps.quantiles_ms[50])} ms" for _place, subject, gaps in measured
+        f"{subject.name} {format_number(gaps.quantiles_ms[50])} ms" for _place, subject, gaps in measured
     )
     return Figure(
         data=traces,
@@ -223,7 +224,7 @@ def pauses(comparison: Comparison) -> Figure | None:
             (_("Result"), "p50 ms", "p90 ms", "p99 ms", _("longest ms"), _("gaps")),
             tuple(
                 (
-                    f"{subject.letter} · {subject.title}",
+                    f"{subject.letter} · {subject.name}",
                     *(format_number(gaps.quantiles_ms[percent]) for percent in (50, 90, 99, 100)),
                     f"{gaps.gaps:,}",
                 )
@@ -292,7 +293,7 @@ def _curve(
     curve = {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": escape_plotly_html(subject.title),
+        "name": escape_plotly_html(subject.name),
         "meta": {"series": series_of(place)},
         "x": [x for x, _cell in measured],
         "y": [round(value, 3) for value in values],
@@ -303,7 +304,11 @@ def _curve(
             "arrayminus": [round(value, 3) for value in below],
         },
         "hovertemplate": hover_template(
-            joined(subject.letter, _("{title} {value}", title=row.title, value=f"%{{y:,.3~r}} {row.unit}"), by=" · "),
+            joined(
+                escape_plotly_html(subject.name),
+                _("{title} {value}", title=row.title, value=f"%{{y:,.3~r}} {row.unit}"),
+                by=" · ",
+            ),
             _("{title} {value}", title=title, value="%{x:,}"),
         ),
         "showlegend": False,
@@ -314,7 +319,7 @@ def _curve(
 def _curves_table(comparison: Comparison, title: str, name: str, points: Sequence[Workload]) -> Table:
     rows = {(at.point, row.metric): row for at in comparison.points for row in at.rows}
     heads = [
-        joined(with_unit(row.title, row.unit), subject.letter, by=", ")
+        joined(with_unit(row.title, row.unit), subject.name, by=", ")
         for row in comparison.main_rows
         for subject in comparison.subjects
     ]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from app.charts.base import (
@@ -16,10 +17,11 @@ from app.charts.base import (
     downsample_minmax,
     escape_plotly_html,
 )
-from app.core.config_settings import NOT_STATED
-from app.core.i18n import N_, _, enumerated, joined, lower_first
+from app.core.i18n import N_, _, joined, lower_first, upper_first
 from app.core.units import plural
 from app.results.explore.aggregate import DataPoint, ExploreResult
+from app.results.explore.parts import part_title
+from app.results.explore.words import format_with_unit, has_lines, line_title, mark_words, series_text, y_number
 from app.results.fields.field import Field, FieldValue, format_value, sort_key
 
 Link = Callable[[DataPoint], str]
@@ -63,7 +65,7 @@ def figure(result: ExploreResult, link: Link) -> Figure | None:
         },
         summary=summary(result),
         table=table(result, link),
-        legend=_legend(result, lines) if result.series else (),
+        legend=_legend(result, lines),
     )
 
 
@@ -140,20 +142,23 @@ class _Line:
 
 
 def _legend(result: ExploreResult, lines: Sequence[_Line]) -> tuple[LegendEntry, ...]:
-    """Returns the legend: the background comes last, though it is drawn first."""
+    """Returns the legend: the lines, of which the background comes last, though it is drawn first, then what a mark
+    is."""
     ordered = sorted(lines, key=lambda line: line.index is None)
-    return tuple(LegendEntry(line.index, line.title, mode=_mode(result, line)) for line in ordered)
+    entries = [LegendEntry(line.index, line.title, mode=_mode(result, line)) for line in ordered]
+    names_lines = result.series is not None or len(entries) > 1
+    marks = [LegendEntry(None, words, mode="range")] if (words := mark_words(result)) else []
+    return (*(entries if names_lines else ()), *marks)
 
 
 def _lines(result: ExploreResult) -> list[_Line]:
-    """Returns the lines: the series with the most observations are drawn distinctly; all others share the
-    background."""
-    groups: dict[FieldValue | None, list[DataPoint]] = {}
+    """Returns the lines: those with the most observations are drawn distinctly; all others share the background."""
+    groups: dict[tuple[FieldValue | None, ...], list[DataPoint]] = {}
     for data_point in result.data_points:
-        groups.setdefault(data_point.series, []).append(data_point)
+        groups.setdefault(data_point.line, []).append(data_point)
     by_size = sorted(groups, key=lambda value: -sum(data_point.observations for data_point in groups[value]))
     distinct = [value for value in groups if value in set(by_size[:MAX_SERIES])]  # in their own order
-    lines = [_Line(index, series_title(result, value), groups[value]) for index, value in enumerate(distinct)]
+    lines = [_Line(index, line_title(result, groups[value][0]), groups[value]) for index, value in enumerate(distinct)]
     background = [value for value in groups if value not in set(distinct)]
     if background:
         # along x, so that neighbours are neighbours when there are too many of them
@@ -183,12 +188,19 @@ def _trace(
     indexes = downsample_minmax([y.number(data_point.y) for data_point in line.data_points], limit)
     data_points = [line.data_points[index] for index in indexes]
     is_background = line.index is None
-    heading = "" if result.series is None or is_background else f"{escape_plotly_html(line.title)}<br>"
+    is_named = not is_background and has_lines(result)
+    heading = f"{escape_plotly_html(line.title)}<br>" if is_named else ""
     x_values = _x_values(x, data_points, shift, MAX_SERIES_STEP * 0.8 if result.is_single else 0.0)
-    y_values = [y.plotly_value(data_point.y) for data_point in data_points]
+    y_values: list[Any] = [y.plotly_value(data_point.y) for data_point in data_points]
     is_sideways = _is_sideways(x, y)
     bars = None if is_background else _error_bars(data_points)
     hover_texts = [hover_text(result, data_point, is_background) for data_point in data_points]
+    texts = [escape_plotly_html(text).replace("\n", "<br>") for text in hover_texts]
+    links: list[Any] = [link(data_point) for data_point in data_points]
+    for place in reversed(_interruptions(data_points) if "lines" in _mode(result, line) else []):
+        for column in (x_values, y_values, links, *([bars["array"], bars["arrayminus"]] if bars else [])):
+            column.insert(place, None)
+        texts.insert(place, "")
     return {
         "type": "scatter",
         "mode": _mode(result, line),
@@ -196,12 +208,21 @@ def _trace(
         "meta": {"series": line.index},
         "x": y_values if is_sideways else x_values,
         "y": x_values if is_sideways else y_values,
-        "customdata": [link(data_point) for data_point in data_points],
-        "text": [escape_plotly_html(text).replace("\n", "<br>") for text in hover_texts],
+        "customdata": links,
+        "text": texts,
         **({"error_x" if is_sideways else "error_y": bars} if bars else {}),
         "hovertemplate": f"{heading}%{{text}}<extra></extra>",
         "showlegend": False,
     }
+
+
+def _interruptions(data_points: Sequence[DataPoint]) -> list[int]:
+    """Returns the places before which a line is interrupted, since hardware or build are others from there on."""
+    return [
+        place
+        for place, (before, after) in enumerate(pairwise(data_points), start=1)
+        if before.interruption != after.interruption
+    ]
 
 
 def _x_values(x: _Axis, data_points: Sequence[DataPoint], shift: float, jitter: float) -> list[Any]:
@@ -233,22 +254,14 @@ def _error_bars(data_points: Sequence[DataPoint]) -> dict[str, Any] | None:
 MAX_ROWS = 200
 
 
-def format_with_unit(field: Field, value: FieldValue) -> str:
-    return f"{format_value(value)} {field.unit}".strip()
-
-
-def series_title(result: ExploreResult, value: FieldValue | None) -> str:
-    if result.series is None:
-        return result.y.title
-    return format_value(value) if value is not None else _(NOT_STATED)
-
-
 def hover_text(result: ExploreResult, data_point: DataPoint, with_series: bool) -> str:
     """Returns lines of text for one data point; `with_series` when the chart does not show its series."""
     x, y = result.x, result.y
     lines = [f"{y.title} {format_with_unit(y, data_point.y)}", f"{x.title} {format_with_unit(x, data_point.x)}"]
-    if with_series and result.series is not None:
-        lines.insert(0, series_title(result, data_point.series))
+    if with_series and has_lines(result):
+        lines.insert(0, line_title(result, data_point))
+    if data_point.interruption:
+        lines += [format_value(value) for value in data_point.interruption if value]
     if data_point.observations > 1:
         range_text = ""
         if data_point.low is not None:
@@ -261,8 +274,8 @@ def hover_text(result: ExploreResult, data_point: DataPoint, with_series: bool) 
 def table(result: ExploreResult, link: Link) -> Table:
     shown = result.data_points[:MAX_ROWS]
     has_spread = not result.is_single and result.y.kind == "number"
-    fields = (*([result.series] if result.series else []), result.x, result.y)
-    is_number = [field.kind == "number" for field in fields]
+    keys = [result.parts[place] for place in result.title_places]
+    is_number = [False] * (bool(result.series) + len(keys)) + [field.kind == "number" for field in (result.x, result.y)]
     caption = ""
     if len(result.data_points) > len(shown):
         caption = _(
@@ -272,19 +285,26 @@ def table(result: ExploreResult, link: Link) -> Table:
         )
     return Table(
         columns=(
-            *(field.label for field in fields),
+            *([result.series.label] if result.series else []),
+            *(upper_first(part_title(key)) for key in keys),
+            result.x.label,
+            result.y.label,
             *((_("Lowest"), _("Highest")) if has_spread else ()),
             *(() if result.is_single else (_(f"{result.noun.capitalize()}s"),)),
         ),
         rows=tuple(_row(result, data_point, has_spread) for data_point in shown),
         links=tuple(link(data_point) for data_point in shown),
         caption=caption,
-        texts=is_number.index(True) if any(is_number) else len(fields),
+        texts=is_number.index(True) if any(is_number) else len(is_number),
     )
 
 
 def _row(result: ExploreResult, data_point: DataPoint, has_spread: bool) -> tuple[str, ...]:
-    cells = [series_title(result, data_point.series)] if result.series else []
+    cells = [series_text(data_point)] if result.series else []
+    cells += [
+        format_value(data_point.parts[place]) if data_point.parts[place] is not None else ""
+        for place in result.title_places
+    ]
     cells += [format_value(data_point.x), format_value(data_point.y)]
     cells += [format_value(data_point.low), format_value(data_point.high)] if has_spread else []
     cells += [] if result.is_single else [f"{data_point.observations:,}"]
@@ -302,9 +322,6 @@ def summary(result: ExploreResult) -> str:
     }
     by_series = N_("{y} of {observations} by {x} and by {series}: {range}")
     phrases = [_(by_series if result.series else N_("{y} of {observations} by {x}: {range}"), **values)]
-    has_medians = not result.is_single and any(data_point.observations > 1 for data_point in result.data_points)
-    if has_medians and result.y.kind == "number":
-        phrases.append(_("Marks are medians, bars reach from the lowest to the highest"))
     if len(result.data_points) > MAX_POINTS:
         phrases.append(
             _("About {most:,} of them are drawn: of neighbours the lowest, the highest and the last", most=MAX_POINTS)
@@ -322,53 +339,6 @@ def _range(result: ExploreResult) -> str:
 
 
 def _value_and_place(result: ExploreResult, data_point: DataPoint) -> str:
-    series = [series_title(result, data_point.series)] if result.series else []
+    series = [line_title(result, data_point)] if has_lines(result) else []
     place = joined(*series, format_with_unit(result.x, data_point.x), by=", ")
     return _("{y} ({where})", y=format_with_unit(result.y, data_point.y), where=place)
-
-
-def y_number(data_point: DataPoint) -> float:
-    """Returns the y of a data point whose field is a number."""
-    assert isinstance(data_point.y, int | float)
-    return data_point.y
-
-
-# --- what to know before believing a chart, and what to do where there is none ----------------------------------------
-
-
-def notes(result: ExploreResult) -> list[str]:
-    """Returns one sentence per note; empty when the data points need no explanation."""
-    sentences = []
-    x_values = {data_point.x for data_point in result.data_points}
-    if len(x_values) == 1 and result.x.is_discrete and not result.view.at:
-        (only_value,) = x_values
-        sentences.append(
-            _(
-                "All these runs have {x} {value}: {remedy}.",
-                x=lower_first(result.x.title),
-                value=format_value(only_value),
-                remedy=result.x.remedy,
-            )
-        )
-    if result.heterogeneous:
-        names = enumerated(lower_first(field.title) for field in result.heterogeneous)
-        sentences.append(
-            _(
-                "Some marks combine runs that differ in {names}: use a filter or a series to separate them.",
-                names=names,
-            )
-        )
-    return sentences + [exclusion_count.text for exclusion_count in result.exclusions if not result.view.at]
-
-
-def empty_text(result: ExploreResult) -> tuple[str, str]:
-    """Returns a heading and a sentence for a chart without data points."""
-    if result.matching_runs and result.exclusions:
-        return _(
-            "No run has both {y} and {x}",
-            y=lower_first(result.y.title),
-            x=lower_first(result.x.title),
-        ), result.exclusions[0].text
-    if result.view.is_filtered:
-        return _("No finished run matches"), _("Remove a filter, or measure what you are looking for.")
-    return _("Nothing to explore yet"), _("Every finished run adds to it.")

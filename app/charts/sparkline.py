@@ -35,3 +35,28 @@ def sparkline(values: Sequence[float | None], title: str = "Trend") -> Markup:
         '<polyline points="{line}" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linejoin="round"/>'
         '<circle cx="{x}" cy="{y}" r="2" fill="currentColor"/></svg>'
     ).format(w=WIDTH, h=HEIGHT, title=title, line=line, x=f"{x:.1f}", y=f"{y:.1f}")
+
+
+def year_sparkline(trend: Sequence[tuple[float, float]], title: str) -> Markup:
+    """Returns inline SVG of one year: every picture has the same twelve months from left to right, and its height is
+    from zero to its highest value.
+
+    `trend` holds the place in the year, 0 to 1, and the value, in order of time. A lone value is a dot. Empty without
+    values.
+    """
+    highest = max((value for _at, value in trend), default=0.0)
+    if highest <= 0:
+        return Markup("")
+    width, height = WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN
+    places = [(MARGIN + at * width, HEIGHT - MARGIN - max(0.0, value) / highest * height) for at, value in trend]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    x, y = places[-1]
+    return Markup(  # only numbers and the escaped title go in
+        '<svg class="sparkline" viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img" aria-label="{title}">'
+        '<path class="sparkline-zero" d="M{left} {zero}h{width}" fill="none" stroke-width="1"/>'
+        '<polyline points="{line}" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linejoin="round"/>'
+        '<circle cx="{x}" cy="{y}" r="2" fill="currentColor"/></svg>'
+    ).format(
+        w=WIDTH, h=HEIGHT, title=title, left=MARGIN, zero=HEIGHT - MARGIN + 1.5, width=width, line=line,
+        x=f"{x:.1f}", y=f"{y:.1f}",
+    )  # fmt: skip

@@ -40,6 +40,7 @@ COMMANDS = {
     ),
     "doctor": CommandEntry("doctor", "Check the installation, the data folder, the servers and the notifications."),
     "runs": CommandEntry("runs", "List runs with TTFT, prefill and decode."),
+    "best": CommandEntry("best", "Show the best result of each model, quantization and machine."),
     "show": CommandEntry("runs", "Show a run."),
     "share": CommandEntry("share", "Share a snapshot of a result: as a link, an HTML file or Markdown."),
     "label": CommandEntry("runs", "Add labels to a run, or remove them."),

@@ -10,6 +10,7 @@ import typer
 from app import engines
 from app.cli.output import Json, print_json, say
 from app.cli.startup import open_with_log
+from app.cli.table import table
 from app.cli.text import run_text
 from app.core.config_settings import remote_host
 from app.core.errors import BadInput, Cancelled, StorageError
@@ -168,14 +169,7 @@ def _table(rows: list[RunRow]) -> str:
         )
         for row in rows
     ]
-    widths = [max(len(line[column]) for line in [head, *body]) for column in range(len(head))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if title in _NUMERIC else cell.ljust(width)
-            for title, cell, width in zip(head, line, widths, strict=True)
-        ).rstrip()
-        for line in [head, *body]
-    )
+    return table(head, body, numeric=[head.index(title) for title in _NUMERIC])
 
 
 # --- changes ---------------------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from app.core.units import change_interval, format_number, format_percent
+from app.core.i18n import upper_first
+from app.core.units import change_interval, format_number
 from app.metrics import metrics
 from app.results.compare.differences import verdict_subject_text
 from app.results.compare.result import (
@@ -18,42 +19,48 @@ from app.results.compare.result import (
     settle_words,
     unsound_words,
 )
+from app.results.compare.words import best_words, incomparable_words, ratio_words, sign, verdict_words
 from app.stats.runs import RunScatter
 from app.stats.verdict import Ratio, Verdict
 from app.suites import point_title
 
-SIGNS = {"better": "▲", "worse": "▼", "same": "=", "inconclusive": "?", "mixed": "◆"}
+BAR_WIDTH = 20
+"""The length of the longest bar, in characters."""
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """Formats the subjects, what differs, the verdicts, and the figures of each point."""
-    lines = [_subject_line(subject) for subject in comparison.subjects]
+    """Formats what forbids a comparison, the subjects, the verdicts, what differs, and the figures of each point."""
+    lines = [*incomparable_words(comparison), " · ".join(comparison.shared)]
+    width = max(len(subject.name) for subject in comparison.subjects)
+    lines += [_subject_line(subject, width) for subject in comparison.subjects]
+    if best := best_words(comparison):
+        lines.append(f"\n{best}")
+    lines += [_pair_line(comparison, pair) for pair in comparison.pairs]
     if comparison.differences:
         lines.append("\nWhat differs")
-        width = max(len(difference.title) for difference in comparison.differences)
+        title_width = max(len(difference.title) for difference in comparison.differences)
         lines += [
-            f"  {difference.title:<{width}}  {' | '.join(difference.values)}" for difference in comparison.differences
+            f"  {difference.title:<{title_width}}  {' | '.join(difference.values)}"
+            for difference in comparison.differences
         ]
-    lines += [_pair_line(comparison, pair) for pair in comparison.pairs]
     for point_rows in comparison.points:
         lines += _point_lines(comparison, point_rows)
-    return "\n".join(lines)
+    return "\n".join(filter(None, lines))
 
 
-def _subject_line(subject: Subject) -> str:
-    engine = " ".join(filter(None, [subject.engine, subject.engine_version]))
-    when = (subject.started_at or "")[:16].replace("T", " ")
+def _subject_line(subject: Subject, width: int) -> str:
     name = f"run {subject.public_id}" if len(subject.runs) == 1 else f"{len(subject.runs)} runs"
-    heading = "  ".join([subject.letter, " · ".join(filter(None, [subject.title, engine, name, when]))])
+    when = (subject.started_at or "")[:16].replace("T", " ")
+    heading = f"{subject.letter}  {subject.name:<{width}}  {' · '.join(filter(None, [subject.title, name, when]))}"
     return f"{heading}\n   {subject.reason_not_comparable or subject.data_source}"
 
 
 def _pair_line(comparison: Comparison, pair: Pair) -> str:
-    base, candidate = comparison.subjects[0].letter, comparison.subjects[pair.place].letter
+    who = comparison.against_base(pair.place)
     if pair.reason_not_comparable:
-        return f"\n{candidate} against {base}: no verdict. {pair.reason_not_comparable}"
+        return f"\n{who}: no verdict. {pair.reason_not_comparable}"
     lines = [
-        f"\n{candidate} against {base}: {SIGNS.get(pair.verdict or '', '')} {pair.verdict}.",
+        f"\n{who}: {sign(pair.verdict)} {pair.verdict}. {upper_first(pair.words)}.",
         unsound_words(pair.unsound) or settle_words(comparison.main_ratios(pair.place)),
         verdict_subject_text(pair.differing_settings, pair.unknown_settings),
         pair_scatter_words(comparison, pair.place),
@@ -69,23 +76,26 @@ def _point_lines(comparison: Comparison, point_rows: PointRows) -> list[str]:
 def _row_lines(comparison: Comparison, row: MetricRow) -> list[str]:
     source = f" ({row.source})" if row.source else ""
     lines = [f"  {row.title} {row.unit}{source}"]
-    for subject, cell in zip(comparison.subjects, row.cells, strict=True):
-        lines.append(f"    {subject.letter} {format_number(cell.value):>7}  {_cell_words(cell)}".rstrip())
+    width = max(len(subject.name) for subject in comparison.subjects)
+    for place, (subject, cell) in enumerate(zip(comparison.subjects, row.cells, strict=True)):
+        bar = "█" * round(BAR_WIDTH * row.share_of_largest(place))
+        best = "best" if row.best == place else ""
+        figures = f"{format_number(cell.value):>7} {bar:<{BAR_WIDTH}} {best:<4}"
+        lines.append(f"    {subject.name:<{width}} {figures}  {_cell_words(row.metric, cell)}".rstrip())
     return lines
 
 
-def _cell_words(cell: Cell) -> str:
+def _cell_words(metric: str, cell: Cell) -> str:
     if cell.value is None:
         return cell.reason
     if cell.ratio is None:
         return cell.reason_not_comparable
-    return ratio_words(cell.ratio)
+    return _change(metric, cell.ratio)
 
 
-def ratio_words(ratio: Ratio) -> str:
-    """Formats a ratio as a relative change with its interval and verdict."""
-    change = f"{format_percent(ratio.value - 1)} ({change_interval(ratio.low, ratio.high)})"
-    return f"{change} {SIGNS[ratio.verdict]} {ratio.verdict}"
+def _change(metric: str, ratio: Ratio) -> str:
+    """Formats a change with its sign and its interval."""
+    return f"{sign(ratio.verdict)} {ratio_words(metric, ratio)} ({change_interval(ratio.low, ratio.high)})"
 
 
 def baseline_lines(standing: Mapping[str, Any] | None) -> list[str]:
@@ -107,11 +117,11 @@ def _main_verdict_lines(title: str, main: Mapping[str, Any]) -> list[str]:
     if main["verdict"] is None:
         return [f"{title}: no verdict. {main['reason']}"]
     ratios = {key: Ratio(**{**ratio, "verdict": Verdict(ratio["verdict"])}) for key, ratio in main["ratios"].items()}
-    lines = [f"{title}: {SIGNS[main['verdict']]} {main['verdict']}"]
+    lines = [f"{title}: {sign(main['verdict'])} {main['verdict']}. {upper_first(verdict_words(ratios))}."]
     for key, ratio in ratios.items():
         values, metric = main["values"][key], metrics()[key]
         figures = f"{format_number(values['base'])} → {format_number(values['other'])} {metric.unit}"
-        lines.append(f"  {metric.title:<8} {figures}, {ratio_words(ratio)}")
+        lines.append(f"  {metric.title:<8} {figures}, {_change(key, ratio)}")
     scatters = {key: RunScatter(**scatter) for key, scatter in main["scatters"].items()}
     sentences = [unsound_words(main["unsound"]) or settle_words(ratios.values()), scatter_words(scatters)]
     return lines + [f"  {sentence}" for sentence in sentences if sentence]

@@ -46,8 +46,12 @@ class Snapshot:
         return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
-def describe_changes(old: Snapshot, new: Snapshot, engine_titles: Mapping[str, str] | None = None) -> list[str]:
+def describe_changes(
+    old: Snapshot, new: Snapshot, engine_titles: Mapping[str, str] | None = None, *, is_one_server: bool = True
+) -> list[str]:
     """What changed from `old` to `new`, one short phrase each in the reader's language, the most important first.
+
+    Two servers may know one model by other ids, and have its file in other folders.
 
     >>> a = Snapshot("llama.cpp", "b6301", "Qwen3-8B", "Q4_K_M", {"context": 4096})
     >>> b = Snapshot("llama.cpp", "b6400", "Qwen3-8B", "IQ2_XS", {"context": 8192})
@@ -55,14 +59,14 @@ def describe_changes(old: Snapshot, new: Snapshot, engine_titles: Mapping[str, s
     ['Q4_K_M → IQ2_XS', 'llama.cpp b6301 → b6400', 'Context 4,096 → 8,192']
     """
     phrases = []
-    old_name, new_name = model_names((old, new))
+    old_name, new_name = model_names((old, new)) if is_one_server else (old.model, new.model)
     if old_name != new_name:
         phrases.append(f"{old_name} → {new_name}")
     if old.quantization != new.quantization:
         unknown = _("unknown quantization")
         phrases.append(f"{old.quantization or unknown} → {new.quantization or unknown}")
     phrases += _engine_changes(old, new, engine_titles or {})
-    for title, (before, after) in distinguishing_weights((old, new), is_one_server=True).items():
+    for title, (before, after) in distinguishing_weights((old, new), is_one_server=is_one_server).items():
         phrases.append(f"{_(title)} {before} → {after}")
     for key in ordered_setting_keys({*old.settings, *new.settings}.difference(IDENTITY_SETTINGS)):
         old_value, new_value = old.settings.get(key), new.settings.get(key)

@@ -168,6 +168,16 @@ def format_percent(fraction: float, digits: int = 0) -> str:
     return f"{'+' if fraction > 0 else '−'}{text} %"
 
 
+def format_size(fraction: float) -> str:
+    """The size of a relative change in per cent, without sign and unit, for words that say its direction.
+
+    >>> format_size(0.034), format_size(-0.12), format_size(0.0001)
+    ('3.4', '12', '0.0')
+    """
+    size = abs(100 * fraction)
+    return f"{size:.1f}" if size < 9.95 else f"{size:,.0f}"
+
+
 _MONTHS = (
     N_("January"), N_("February"), N_("March"), N_("April"), N_("May"), N_("June"), N_("July"), N_("August"),
     N_("September"), N_("October"), N_("November"), N_("December"),

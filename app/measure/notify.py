@@ -13,13 +13,12 @@ from sqlmodel import Session
 
 from app import engines
 from app.core.errors import BadInput
-from app.core.i18n import lower_first
 from app.core.settings import Settings
-from app.core.units import change_interval, format_date, format_percent
+from app.core.units import change_interval, format_date
 from app.db import runs
 from app.db.database import Database
-from app.metrics import metrics
 from app.results.compare import Standing
+from app.results.compare.words import metric_change
 from app.results.history.news import completed_by
 from app.results.history.updates import update_words
 from app.results.load_run import RunResult, load_run
@@ -82,8 +81,7 @@ def _worse_than_baseline(standing: Standing | None) -> str:
     if standing is None or standing.verdict not in (Verdict.WORSE, Verdict.MIXED):
         return ""
     worse = [
-        f"{lower_first(metrics()[key].title)} {format_percent(ratio.value - 1)} "
-        f"({change_interval(ratio.low, ratio.high)})"
+        f"{metric_change(key, ratio.value)} ({change_interval(ratio.low, ratio.high)})"
         for key, ratio in standing.ratios.items()
         if ratio.verdict is Verdict.WORSE
     ]

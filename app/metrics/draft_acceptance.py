@@ -5,18 +5,18 @@ from app.metrics.base import Metric, Reading, Term
 
 
 def read_draft_acceptance(sample: Sample) -> Sequence[Reading]:
-    """Reads accepted / drafted tokens; there is no reading when nothing was drafted."""
+    """Reads accepted / drafted tokens in per cent; there is no reading when nothing was drafted."""
     server = sample.trace.server
     if server is None or not server.draft_tokens or server.draft_accepted_tokens is None:
         return []
-    return [Reading("server", server.draft_accepted_tokens / server.draft_tokens)]
+    return [Reading("server", 100 * server.draft_accepted_tokens / server.draft_tokens)]
 
 
 METRICS = (
     Metric(
         key="draft_acceptance",
         title="Draft acceptance",
-        unit="share",
+        unit="%",
         better="higher",
         explanation="Speculative decoding: the share of drafted tokens that the model accepted.",
         formula=read_draft_acceptance,
@@ -29,5 +29,6 @@ METRICS = (
             section="engine",
         ),
         server_invalidated_by=frozenset(),
+        formula_version=2,
     ),
 )

@@ -5,16 +5,18 @@ from app.metrics.base import Metric, Reading, Term
 
 
 def read_expert_cache(sample: Sample) -> Sequence[Reading]:
-    """Reads hits / lookups of the experts needed; there is no reading when the server has no such cache."""
+    """Reads hits / lookups of the experts needed in per cent; there is no reading when the server has no such cache."""
     server = sample.trace.server
-    return [] if server is None or server.expert_hit_share is None else [Reading("server", server.expert_hit_share)]
+    if server is None or server.expert_hit_share is None:
+        return []
+    return [Reading("server", 100 * server.expert_hit_share)]
 
 
 METRICS = (
     Metric(
         key="expert_cache_hit_rate",
         title="Expert cache hits",
-        unit="share",
+        unit="%",
         better="higher",
         explanation="Mixture of experts: the share of needed experts that were found in fast memory.",
         formula=read_expert_cache,
@@ -27,5 +29,6 @@ METRICS = (
             section="engine",
         ),
         server_invalidated_by=frozenset(),
+        formula_version=2,
     ),
 )

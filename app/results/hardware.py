@@ -247,6 +247,18 @@ class Timelines:
                     changes.setdefault(server_id, []).append(HardwareChange(at, joined(*descriptions, by="; ")))
         return changes
 
+    def names(self, server_id: int) -> list[str]:
+        """Returns the hardware before, between and after the changes of a server in words: its accelerators, and all
+        devices with their memory where only that tells them apart."""
+        epochs: list[Sequence[MachineDevice]] = []
+        for known_devices in self._devices.get(server_id, ()):
+            if not epochs or device_changes(epochs[-1], known_devices):
+                epochs.append(known_devices)
+            else:
+                epochs[-1] = known_devices
+        short = [_device_list(_pool_devices(epoch, "accelerator")) for epoch in epochs]
+        return short if len({*short}) == len(short) else [describe_devices(epoch) for epoch in epochs]
+
     def unchanged_since(self, server_id: int, moment: datetime) -> datetime | None:
         """Returns since when the hardware has been that of a run that started at `moment`; None: no earlier change is
         recorded."""

@@ -1,85 +1,158 @@
-"""The configuration or hardware that a server had before a run, and what changed."""
+"""The nearest earlier configuration of a run's model on its machine, and what has changed since."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from sqlmodel import Session, col, select
+from sqlalchemy import case
+from sqlalchemy.orm import aliased
+from sqlmodel import Session, col, func, select
 
-from app.core.configuration import Snapshot, describe_changes
+from app.core.configuration import describe_changes
+from app.core.unknown_settings import UnknownField, known_parts, unknown_fields
 from app.db.configs import snapshot_of
 from app.db.runs import related_rows
-from app.db.tables import Config, Run
+from app.db.tables import Config, Model, Run, Server
 from app.results import hardware
 from app.results.run_filter import NOT_HIDDEN
 
 
 @dataclass(frozen=True)
 class Previous:
-    """What a server had before, and what has changed since."""
+    """The nearest earlier configuration, and what has changed since."""
 
     fingerprint: str
-    """The fingerprint of the previous configuration."""
+    """The fingerprint of the earlier configuration."""
+    server_slug: str
+    """The server that had it."""
     changes: Sequence[str]
+    """What is known to differ, one phrase each; empty when nothing is known to."""
+    unknown: Sequence[str]
+    """What either side does not state, so that it may differ too; with both values where one side does."""
     run: Run | None
-    """The newest run before the change with the same version of the suite; None if there is none."""
+    """Its newest earlier run with the same version of the suite; None if there is none."""
 
     @property
     def public_id(self) -> str | None:
         return self.run.public_id if self.run else None
 
 
-def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
-    """Returns what the server of a run had before the run's configuration and hardware.
+class _EarlierRun(NamedTuple):
+    """The run that stands for an earlier configuration."""
 
-    None for a run without a configuration, and for the first configuration of a server on its first hardware. Hidden
-    runs do not count.
+    run_id: int
+    started_at: datetime
+    server_id: int
+    hardware: hardware.FrozenDevices
+    server_slug: str
+    config: Config
+    model: Model
+    is_comparable: bool
+    """Whether it is finished and has the same version of the suite."""
+
+
+class _Candidate(NamedTuple):
+    """An earlier configuration and how it differs."""
+
+    run: _EarlierRun
+    changes: Sequence[str]
+    unknown: Sequence[UnknownField]
+
+    @property
+    def rank(self) -> tuple[int, int, bool, float]:
+        """Returns the sort key: the nearest first."""
+        one_sided = sum(field.values is not None for field in self.unknown)
+        return len(self.changes) + one_sided, one_sided, not self.run.is_comparable, -self.run.started_at.timestamp()
+
+
+def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
+    """Returns the earlier configuration on the run's machine with the same model and the fewest differences: in engine,
+    build, quantization, settings, labels and hardware. Fields that only one side states count, too, but known
+    differences are nearer.
+
+    Of equally near ones it is one with a run to compare with, and the newest. Hidden runs do not count. None without an
+    earlier configuration of the model.
     """
-    if run.config_id is None or run.started_at is None:
+    if run.config is None or run.model is None or run.started_at is None:
         return None
-    before = select(Run).where(
-        Run.server_id == run.server_id,
-        col(Run.config_id).is_not(None),
-        col(Run.started_at) < run.started_at,
-        NOT_HIDDEN,
-    )
-    newest_first = before.order_by(col(Run.started_at).desc(), col(Run.id).desc()).options(*related_rows()).limit(1)
-    timelines = hardware.timelines(session, run.server_id)
-    hardware_since = timelines.unchanged_since(run.server_id, run.started_at)
-    is_other = col(Run.config_id) != run.config_id
-    if hardware_since is not None:
-        is_other |= col(Run.started_at) < hardware_since
-    last = session.exec(newest_first.where(is_other)).first()
-    if last is None or last.started_at is None:
+    candidates = _candidates(session, run, engine_titles)
+    if not candidates:
         return None
-    comparable = session.exec(
-        newest_first.where(
-            Run.config_id == last.config_id,
-            col(Run.started_at) <= last.started_at,
-            Run.suite_sha256 == run.suite_sha256,
-            Run.status == "done",
-        )
-    ).first()
-    assert last.config is not None
+    earlier, changes, unknown = min(candidates, key=lambda candidate: candidate.rank)
+    comparable = None
+    if earlier.is_comparable:
+        comparable = session.exec(select(Run).where(Run.id == earlier.run_id).options(*related_rows())).one()
     return Previous(
-        fingerprint=last.config.fingerprint,
-        changes=[
-            *timelines.between(run.server_id, last.started_at, run.started_at),
-            *describe_changes(_snapshot(last), _snapshot(run), engine_titles),
-        ],
-        run=comparable,
+        earlier.config.fingerprint, earlier.server_slug, changes, [field.words for field in unknown], comparable
     )
 
 
 def previous_of_config(
     session: Session, config: Config, engine_titles: Mapping[str, str] | None = None
 ) -> Previous | None:
-    """Returns what a configuration's server had before the configuration's first run; None for the first configuration
-    of a server."""
+    """Returns the nearest configuration before the first run of a configuration; None if there is none."""
     measured = select(Run).where(Run.config_id == config.id, col(Run.started_at).is_not(None), NOT_HIDDEN)
     first = session.exec(measured.order_by(col(Run.started_at), col(Run.id)).limit(1)).first()
     return previous(session, first, engine_titles) if first else None
 
 
-def _snapshot(run: Run) -> Snapshot:
+def _candidates(session: Session, run: Run, engine_titles: Mapping[str, str] | None) -> list[_Candidate]:
+    """Returns the earlier configurations that differ from the run's, and the run's own on other hardware."""
     assert run.config is not None
-    return snapshot_of(run.config, run.config.model)
+    assert run.model is not None
+    today = snapshot_of(run.config, run.model)
+    candidates = []
+    for earlier in _earlier_runs(session, run):
+        then = snapshot_of(earlier.config, earlier.model)
+        is_one_server = earlier.server_id == run.server_id
+        changes = [
+            *_device_changes(earlier.hardware, run.hardware),
+            *describe_changes(*known_parts(then, today), engine_titles, is_one_server=is_one_server),
+        ]
+        unknown = unknown_fields(then, today)
+        if changes or any(field.values is not None for field in unknown):
+            candidates.append(_Candidate(earlier, changes, unknown))
+    return candidates
+
+
+def _device_changes(then: hardware.FrozenDevices, today: hardware.FrozenDevices) -> list[str]:
+    """Returns the changes of the devices, as far as both runs recorded theirs."""
+    if not (then and today):
+        return []
+    return hardware.device_changes(hardware.thaw_devices(then), hardware.thaw_devices(today))
+
+
+def _earlier_runs(session: Session, run: Run) -> list[_EarlierRun]:
+    """Reads the run that stands for each earlier configuration of the run's model on its machine: the newest that is
+    comparable, else the newest. That of the run's own configuration is from before its hardware changed."""
+    started, own_id = run.started_at, run.config_id
+    assert started is not None
+    assert run.model is not None
+    hardware_since = hardware.timelines(session, run.server_id).unchanged_since(run.server_id, started)
+    earlier = aliased(Run)
+
+    def newest(*where: Any) -> Any:
+        """Returns the id of the newest run of a configuration; few rows are read, since the index is in this order."""
+        query = select(earlier.id).where(
+            col(earlier.config_id) == col(Config.id),
+            earlier.machine_id == run.machine_id,
+            col(earlier.started_at) < case((col(Config.id) == own_id, hardware_since or started), else_=started),
+            col(earlier.hidden_at).is_(None),
+            *where,
+        )
+        ordered = query.order_by(col(earlier.started_at).desc(), col(earlier.id).desc()).limit(1)
+        return ordered.correlate(Config).scalar_subquery()
+
+    comparable = newest(earlier.suite_sha256 == run.suite_sha256, earlier.status == "done")
+    configs = (
+        select(Config, Model, func.coalesce(comparable, newest()).label("run_id"), comparable.label("comparable_id"))
+        .join(Model, col(Model.id) == Config.model_id)
+        .where(Model.name == run.model.name)
+    )
+    if hardware_since is None:
+        configs = configs.where(Config.id != own_id)
+    rows = {run_id: (config, model, run_id == same) for config, model, run_id, same in session.exec(configs) if run_id}
+    columns: list[Any] = [Run.id, Run.started_at, Run.server_id, Run.hardware, Server.slug]
+    query = select(*columns).join(Server, col(Server.id) == Run.server_id).where(col(Run.id).in_(rows))
+    return [_EarlierRun._make([*facts, *rows[facts[0]]]) for facts in session.execute(query)]

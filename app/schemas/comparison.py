@@ -15,6 +15,7 @@ class Subject(Document):
     key: str = Field(description="The name it was asked for by: a run's id, or `config:` and one.")
     public_id: str = Field(description="The id of the run, or of the configuration's newest run.")
     title: str
+    name: str = Field(description="What tells it apart from the other subjects.")
     unit: str = Field(description="What one value is of: repetition or run.")
     data_source: str
     runs: list[str] = Field(description="The ids of all runs behind the values.")
@@ -37,6 +38,7 @@ class Difference(Document):
     title: str
     values: list[str] = Field(description="One for each subject.")
     is_setting: bool
+    is_always_set: bool = Field(description="Whether a value that is not stated is unknown, and no difference.")
 
 
 class Pair(Document):
@@ -45,8 +47,11 @@ class Pair(Document):
     place: int = Field(description="The position of the subject in `subjects`.")
     reason_not_comparable: str
     differing_settings: list[str]
-    unknown_settings: list[str]
+    unknown_settings: list[str] = Field(
+        description="What either side does not state; with both values where one side does."
+    )
     verdict: VerdictWord | None
+    words: str = Field(description="What the verdict says about each metric; empty without one.")
     unsound: list[str]
 
 
@@ -106,6 +111,8 @@ class ComparisonDocument(Document):
 
     schema_id: Literal["roofmark.compare/2"] = Field(alias="schema")
     subjects: list[Subject]
+    shared: list[str] = Field(description="What all subjects have in common, without settings.")
+    shared_settings: list[str]
     differences: list[Difference]
     pairs: list[Pair]
     points: list[ComparedPoint]

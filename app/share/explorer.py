@@ -9,7 +9,7 @@ from sqlmodel import Session
 
 from app import engines
 from app.charts import explore as charts
-from app.charts.explore import series_title, summary, y_number
+from app.charts.explore import summary
 from app.core.errors import BadInput
 from app.core.i18n import _, joined, lower_first, without_code
 from app.core.units import plural
@@ -17,6 +17,7 @@ from app.db import machines
 from app.results import explore as explorer
 from app.results.explore import ExploreResult
 from app.results.explore.observations import GroupKey, Inventory
+from app.results.explore.words import has_lines, line_title, y_number
 from app.results.fields.configuration import SETTING_PREFIX
 from app.results.fields.field import Disclosure, Field, FieldValue, RunContext, format_value
 from app.share import anonymize
@@ -45,13 +46,17 @@ def snapshot(session: Session, parameters: Mapping[str, str], options: frozenset
     return Snapshot(
         kind=KIND,
         title=f"{title}, by {lower_first(result.series.title)}" if result.series else str(title),
-        description=summary(result),
+        description=explorer.verdict(result) or summary(result),
         subtitle=joined(plural(result.observations, result.noun), period, by=" · "),
         tiles=tuple(_tiles(result)),
         facts=tuple(_facts(result)),
         figures=(_table(result),),
         charts=(Chart(title, public_figure(figure), charts.chart_class(figure)),),
-        remarks=(*_explanations(result), *map(without_code, charts.notes(result))),
+        remarks=(
+            *(omission.text for omission in explorer.left_out(result)),
+            *_explanations(result),
+            *map(without_code, explorer.notes(result)),
+        ),
     )
 
 
@@ -60,6 +65,8 @@ def offers(session: Session, parameters: Mapping[str, str]) -> list[OptionalFiel
     exploration = _explore(session, parameters, frozenset())
     inventory, fields = exploration.inventory, _used_fields(exploration.result)
     disclosures = {field.disclosure for field in fields}
+    if "machine" in exploration.result.parts:
+        disclosures.add(Disclosure.MACHINE)
     settings = sorted(field.key.removeprefix(SETTING_PREFIX) for field in fields if _is_setting(field))
     texts = {
         Option.MACHINE: ", ".join(machine.name for machine in inventory.machines.values())
@@ -104,12 +111,19 @@ class _Anonymizer:
         self._machines: dict[int, str] = {}
         self._servers: dict[str, str] = {}
         self._configurations: dict[int, str] = {}
+        self._models: dict[str, str] = {}
+        self._hardware: dict[str, str] = {}
+        self._own: dict[str, str] = {}
 
     def __call__(self, inventory: Inventory, group_key: GroupKey, context: RunContext) -> RunContext:
         """Returns the anonymous context. Every part is listed here, so that a part that is added later stays empty, and
         so private."""
         snapshot = anonymous_snapshot(context.snapshot, has_own_settings=Option.FLAGS in self._options)
         has_machine = Option.MACHINE in self._options
+        withheld = "" if Option.FLAGS in self._options else _own_words(context)
+        if withheld:  # so that configurations that differ in it stay apart
+            number = _numbered(self._own, withheld, "1", first="1").removeprefix("1 #")
+            snapshot = replace(snapshot, settings={**snapshot.settings, _("own settings"): number})
         server = inventory.configs[group_key.config_id].server
         return RunContext(
             snapshot=snapshot,
@@ -120,6 +134,8 @@ class _Anonymizer:
             labels=context.labels if Option.LABELS in self._options else (),
             workload=context.workload,
             config_title=_numbered(self._configurations, group_key.config_id, snapshot.model_title),
+            model_name=_numbered(self._models, context.model_name, snapshot.model),
+            hardware=context.hardware and _numbered(self._hardware, context.hardware, _("hardware"), _("hardware 1")),
             geometry=context.geometry,
             reported_parameters=context.reported_parameters,
             decode_ceiling=context.decode_ceiling,
@@ -130,6 +146,12 @@ class _Anonymizer:
             devices = machines.devices(self._session, inventory.machines[machine_id])
             _numbered(self._machines, machine_id, anonymize.hardware(devices) or "a machine")
         return self._machines[machine_id]
+
+
+def _own_words(context: RunContext) -> str:
+    """Returns what a person set in their own words, and the labels of a configuration."""
+    own = anonymize.own_settings(context.snapshot.settings)
+    return joined(own, *sorted(context.snapshot.labels), by="; ")
 
 
 def _numbered(names: dict[Any, str], key: Hashable, title: str, first: str = "") -> str:
@@ -150,7 +172,7 @@ def _tiles(result: ExploreResult) -> Iterator[Tile]:
     ordered = sorted(result.data_points, key=y_number)
     ends = {_("Lowest"): ordered[0], _("Highest"): ordered[-1]} if len(ordered) > 1 else {"": ordered[0]}
     for which, data_point in ends.items():
-        series = [series_title(result, data_point.series)] if result.series else []
+        series = [line_title(result, data_point)] if has_lines(result) else []
         x_text = f"{format_value(data_point.x)} {result.x.unit}".strip()
         title = joined(which, result.y.title, by=" · ")
         observations = plural(data_point.observations, result.noun)
@@ -173,8 +195,11 @@ def _explanations(result: ExploreResult) -> Iterator[str]:
 
 
 def _table(result: ExploreResult) -> DataTable:
-    fields = [*([result.series] if result.series else []), result.x, result.y]
-    columns = [Column(field.title, field.unit, is_text=field.kind != "number") for field in fields]
+    series_column = Column(result.series.title if result.series else _("Series"), "", is_text=True)
+    columns = [
+        *([series_column] if has_lines(result) else []),
+        *(Column(field.title, field.unit, is_text=field.kind != "number") for field in (result.x, result.y)),
+    ]
     ends = (
         Column(_("Lowest"), result.y.unit),
         Column(_("Highest"), result.y.unit),
@@ -182,7 +207,7 @@ def _table(result: ExploreResult) -> DataTable:
     )
     rows = []
     for data_point in result.data_points:
-        series = [_cell(data_point.series)] if result.series else []
+        series = [line_title(result, data_point)] if has_lines(result) else []
         ranges = (data_point.low, data_point.high, data_point.observations)
         rows.append((*series, _cell(data_point.x), _cell(data_point.y), *ranges))
     return DataTable(_("All marks"), (*columns, *ends), tuple(rows), is_brief=len(rows) <= 40)

@@ -28,11 +28,14 @@ from app.web.pages import (
     ceiling,
     compare,
     configs,
+    context,
     dated_notes,
     devices,
     explore,
     history,
+    leaderboard,
     machines,
+    model_speeds,
     models,
     overview,
     reference,
@@ -54,6 +57,7 @@ PAGES = (
     run,
     annotations,
     configs,
+    context,
     history,
     dated_notes,
     saved_views,
@@ -62,6 +66,8 @@ PAGES = (
     ceiling,
     devices,
     machines,
+    leaderboard,
+    model_speeds,
     models,
     servers,
     suites,
@@ -70,7 +76,8 @@ PAGES = (
     shared,
     reference,
 )
-"""In matching order: `/runs/new` before `/runs/{public_id}`, `/machines/devices` before `/machines/{slug}`."""
+"""In matching order: `/runs/new` before `/runs/{public_id}`, `/machines/devices` before `/machines/{slug}`,
+`/models/named` before `/models/{model_id}`."""
 COMPRESSION_LEVEL = 5
 """Pages shrink to a fifth or a tenth within a few milliseconds; higher levels gain little. No page contains a secret
 beside text from its address, so that compressed lengths reveal nothing. Streams are not compressed."""

@@ -10,6 +10,7 @@ from app.web.paths import is_within
 SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (N_("Overview"), (("overview", N_("Overview")),)),
     (N_("Runs"), (("runs", N_("Runs")),)),
+    (N_("Models"), (("models", N_("Models")),)),
     (N_("History"), (("history", N_("History")),)),
     (N_("Explore"), (("explore", N_("Explore")),)),
     (N_("Compare"), (("compare", N_("Compare")),)),
@@ -19,7 +20,6 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         (
             ("servers", N_("Servers")),
             ("machines", N_("Machines")),
-            ("models", N_("Models")),
             ("suites", N_("Suites")),
             ("shares", N_("Shared links")),
         ),

@@ -15,7 +15,8 @@ from app.stats.verdict import Verdict
 class Rerun(NamedTuple):
     """A side of a comparison to measure again."""
 
-    letter: str
+    name: str
+    """What the comparison calls it."""
     fields: Mapping[str, str]
     """Fields of the form that queues the runs."""
     runs: int
@@ -60,7 +61,7 @@ def settling_runs(session: Session, comparison: Comparison) -> dict[int, list[Re
                 model_id = model.id if model and run.plan.get("model") else None
                 is_current = newest.get((run.server_id, model_id)) == run.config_id
                 fields = rerun_fields(run, server, run.config)
-                rerun = Rerun(comparison.subjects[side].letter, fields, min(runs, MAX_QUEUED_AT_ONCE), is_current)
+                rerun = Rerun(comparison.subjects[side].name, fields, min(runs, MAX_QUEUED_AT_ONCE), is_current)
                 settling.setdefault(place, []).append(rerun)
     return settling
 

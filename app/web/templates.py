@@ -17,6 +17,7 @@ from app.db.machines import device_title
 from app.metrics import metrics
 from app.results.compare.differences import verdict_subject_text
 from app.results.compare.result import Cell, ratio_note, scatter_words, settle_words, unsound_run_words, unsound_words
+from app.results.compare.words import LEGEND, brief_words, change_words, ratio_words
 from app.results.run_list import ShownMetric
 from app.stats.verdict import Ratio
 from app.suites import BUILT_IN, Suite, brief_title, point_title
@@ -41,12 +42,17 @@ def environment() -> "jinja2.Environment":
         log_engine_titles=_log_engine_titles,
         has_llama_bench=_has_llama_bench,
         metric_of=lambda key: metrics()[key],
+        verdict_legend=LEGEND,
     )
     env.filters.update(
         spread=_spread,
         version=_version,
-        percent=lambda fraction: _unbroken(units.format_percent(fraction)),
+        brief_words=lambda ratios: _unbroken(brief_words(ratios)),
         change_interval=_change_interval,
+        ratio_words=lambda ratio, metric: _unbroken(ratio_words(metric, ratio)),
+        verdict_sentence=lambda words: as_sentence(_unbroken(words)),
+        change_words=lambda ratio, metric: _unbroken(change_words(metric, ratio)),
+        interval_words=lambda interval: _unbroken(units.change_interval(*interval)),
         about_words=verdict_subject_text,
         ratio_note=ratio_note,
         scatter_words=scatter_words,

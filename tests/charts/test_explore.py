@@ -1,5 +1,6 @@
 """The explorer without pages: fields, data points, chart and words."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import plotly.graph_objects as go
@@ -8,12 +9,11 @@ import pytest
 from app.charts import Figure
 from app.charts import explore as charts
 from app.charts.base import MAX_POINTS
-from app.charts.explore import empty_text, notes
 from app.core.samples import Workload
 from app.db.configs import snapshot_of
 from app.db.tables import Config, Model
 from app.metrics import metrics
-from app.results.explore import ExploreResult, View
+from app.results.explore import ExploreResult, View, empty_text, notes
 from app.results.explore.aggregate import aggregate
 from app.results.explore.observations import GroupKey, Observation, ObservationSet
 from app.results.explore.query import parse_view
@@ -120,7 +120,7 @@ def test_data_points_are_medians_with_their_ends() -> None:
 
 def test_numbers_make_a_line_and_measured_numbers_do_not() -> None:
     rows = {context(1): runs(10, 12), context(2): runs(50, config=2)}
-    (line,) = drawn(result(View("setting.context", DECODE), rows)).data
+    (line,) = drawn(result(View("setting.context", DECODE, mix="quantization,settings"), rows)).data
     assert (line["mode"], line["x"], line["y"]) == ("lines+markers", [4096, 8192], [11, 50])
     (dots,) = drawn(result(View("tpot_ms", DECODE), {context(1): [("r", None, 10.0, None, 100.0, None)]})).data
     assert dots["mode"] == "markers"
@@ -166,8 +166,12 @@ def test_several_streams_do_not_count_beside_one_unless_they_are_in_sight() -> N
 
 
 def test_what_a_data_point_mixes_is_said() -> None:
-    mixed = result(USUAL, {context(1): runs(10), context(1, machine="other"): runs(20)})
+    rows = {context(1): runs(10), context(1, machine="other"): runs(20)}
+    mixed = result(replace(USUAL, mix="machine"), rows)
+    assert [point.y for point in mixed.data_points] == [15]
     assert "Some marks combine runs that differ in machine: " in notes(mixed)[1]
+    assert [(point.parts, point.y) for point in result(USUAL, rows).data_points] == [(("box",), 10), (("other",), 20)]
+    assert not result(USUAL, rows).heterogeneous
     assert not result(
         View("machine", DECODE), {context(1): runs(10), context(1, machine="other"): runs(20)}
     ).heterogeneous
@@ -191,7 +195,7 @@ def test_a_share_of_the_ceiling_is_of_all_streams() -> None:
 
 def test_long_names_lie_on_the_upright_axis() -> None:
     names = {context(n % 2 + 1, machine=f"a machine with a long name {n}"): runs(n) for n in range(1, 4)}
-    figure = drawn(result(View("machine", DECODE), names))
+    figure = drawn(result(View("machine", DECODE, mix="quantization"), names))
     assert len(figure.layout["yaxis"]["ticktext"]) == 3
     assert figure.layout["yaxis"]["range"] == [2.5, -0.5]
     assert figure.data[0]["x"] == [1, 2, 3]
@@ -201,8 +205,11 @@ def test_long_names_lie_on_the_upright_axis() -> None:
 def test_no_more_series_than_can_be_told_apart() -> None:
     rows = {context(1, machine=f"m{n}"): runs(*range(1, n + 2)) for n in range(9)}
     figure = drawn(result(View("quantization", DECODE, "machine"), rows))
-    assert [key.title for key in figure.legend] == ["m3", "m4", "m5", "m6", "m7", "m8", "3 others"]
-    assert figure.legend[-1].series is None
+    assert [key.title for key in figure.legend] == [
+        "m3", "m4", "m5", "m6", "m7", "m8", "3 others",
+        "Each mark is the median of its runs; its bar reaches from the lowest to the highest",
+    ]  # fmt: skip
+    assert figure.legend[-2].series is None
     assert len(figure.table.rows) == 9
 
 

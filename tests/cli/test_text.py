@@ -49,7 +49,7 @@ def test_configuration_changes_and_note_are_printed(database: Database, two: tup
     output = run_text(document(database, two[1]))
     assert "Configuration: Context 8,192, GPUs 1" in output
     assert "Changed: Q8_0 → Q4_K_M; Context 4,096 → 8,192" in output
-    assert "TTFT     500 → 400 ms, −20 %" in output
+    assert "TTFT     500 → 400 ms, ▲ 20 % shorter" in output
     assert f"Against run {two[0]}, the newest before that change: " in output
     assert "Note: night shift" in output
 

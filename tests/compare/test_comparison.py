@@ -9,6 +9,7 @@ from sqlmodel import select
 
 from app.core.errors import BadInput, NotFound, RoofmarkError
 from app.core.samples import Sample, ServerFigures, Workload
+from app.core.unknown_settings import MAX_NAMED_SETTINGS
 from app.db import baselines
 from app.db.database import Database
 from app.db.machines import BandwidthValue, MachineDevice
@@ -16,7 +17,7 @@ from app.db.tables import Run, now
 from app.metrics import HEADLINE_METRICS
 from app.results.compare import compare, to_json
 from app.results.compare import standing as compare_with_baseline
-from app.results.compare.differences import MAX_NAMED_SETTINGS, verdict_subject_text
+from app.results.compare.differences import verdict_subject_text
 from app.results.compare.result import pair_scatter_words, scatter_words
 from app.results.hardware import freeze_devices
 from app.stats.verdict import Ratio, Verdict

@@ -42,7 +42,10 @@ def phrases(level_shifts: list[Shift]) -> list[str]:
 
 def test_metrics_that_shift_together_are_one_shift() -> None:
     (shift,) = shifts(HistoryTable.of([*runs(10), *runs(8, first=10, decode=0.9, ttft=1.2)]), 3)
-    assert shift_words(shift, METRICS) == "TTFT +19 %, decode −9.5 % since 11 September 2026, same configuration"
+    assert (
+        shift_words(shift, METRICS)
+        == "TTFT 19 % longer, decode 9.5 % slower since 11 September 2026, same configuration"
+    )
     assert (shift.before, shift.after, shift.config_id, shift.still_holds) == ("run9", "run10", 1, True)
 
 

@@ -430,3 +430,11 @@ def test_no_stream_gives_a_zero_an_infinity_or_an_exception(
             assert result.value == result.value
             assert abs(result.value) != float("inf")
             assert result.value > 0 or result.metric.startswith(("itl", "ttf", "e2e", "draft", "load"))
+
+
+def test_a_share_is_measured_in_per_cent() -> None:
+    assert not [metric.key for metric in metrics().values() if metric.unit == "share"]
+    server = figures(draft_tokens=75, draft_accepted_tokens=32, expert_hit_share=0.9)
+    results = measured([sample(trace(server=server))])
+    assert results["draft_acceptance", "server"].value == pytest.approx(100 * 32 / 75)
+    assert results["expert_cache_hit_rate", "server"].value == pytest.approx(90)

@@ -82,7 +82,7 @@ def test_a_run_that_is_worse_than_its_baseline_is_told(
     (request,) = receiver.requests  # the others are the baseline, the same, and better
     message = json.loads(request.body)
     assert message["title"] == "Roofmark: Qwen3-8B Q8_0 is worse than its baseline"
-    assert re.match(rf"Beside the baseline {ids[0]}: decode −1[5-7] % \(95 % interval −", message["message"])
+    assert re.match(rf"Beside the baseline {ids[0]}: decode 1[5-7] % slower \(95 % interval −", message["message"])
     assert f"run {ids[3]}." in message["message"]
 
 

@@ -83,25 +83,45 @@ def check_the_three_agree(client: TestClient, params: dict[str, str]) -> list[di
     rows: list[dict[str, Any]] = document["rows"]
     used = document["fields"]
     axes = [name for name in ("series", "x", "y") if used[name]]
-    shown = [[cell_text(row[name], used[name]["kind"]) for name in axes] for row in rows]
-    assert [cells[: len(axes)] for cells in table(page.text)] == shown[:200]
+    parts = document["lines"]["split_by"]
+    differing = [part for part in parts if len({row["parts"][part] for row in rows}) > 1]
+    shown = [
+        [
+            *([cell_text(row["series"], used["series"]["kind"])] if used["series"] else []),
+            *("" if row["parts"][part] is None else cell_text(row["parts"][part], "category") for part in differing),
+            *(cell_text(row[name], used[name]["kind"]) for name in ("x", "y")),
+        ]
+        for row in rows
+    ]
+    assert [cells[: len(axes) + len(differing)] for cells in table(page.text)] == shown[:200]
     lines = list(csv.reader(io.StringIO(text.text, newline="")))
     columns = (*axes, "lowest", "highest", "observations", "run")
-    assert lines[0] == [used[name]["name"] if name in axes else name for name in columns]
+    begin = len(axes) - 2  # parts follow the series
+    titles = [used[name]["name"] if name in axes else name for name in columns]
+    assert lines[0] == [*titles[:begin], *(f"line.{part}" for part in parts), *titles[begin:]]
+    cells = [[row[name] for name in columns] for row in rows]
     assert lines[1:] == [
-        ["" if row[name] is None else str(escape_formula(row[name])) for name in columns] for row in rows
+        [
+            "" if cell is None else str(escape_formula(cell))
+            for cell in (*of_row[:begin], *row["parts"].values(), *of_row[begin:])
+        ]
+        for row, of_row in zip(rows, cells, strict=True)
     ]
     return rows
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.title)
 def test_every_preset_draws_what_it_promises(client: TestClient, preset: Any) -> None:
-    rows = check_the_three_agree(client, preset.view.query)
-    assert len({row["x"] for row in rows}) > 2
-    assert len({row["series"] for row in rows}) > 1
-    page = client.get("/explore", params=preset.view.query).text
+    if preset.page == "context":
+        page = client.get("/explore/context").text
+    else:
+        rows = check_the_three_agree(client, preset.view.query)
+        if not preset.x.startswith("setting."):  # which nobody varied here
+            assert len({row["x"] for row in rows}) > 2
+            assert len({row["series"] for row in rows}) > 1
+        page = client.get("/explore", params=preset.view.query).text
     assert f'aria-current="page">{preset.title}</a>' in page
-    assert figure(page)["data"]
+    assert preset.x == "setting.threads" or preset.x.endswith("batch") or figure(page)["data"]
 
 
 def test_the_first_preset_is_what_an_empty_address_shows(client: TestClient) -> None:
@@ -178,10 +198,62 @@ def test_a_point_leads_to_its_runs_and_a_run_to_its_page(client: TestClient) -> 
     (trace, *_) = figure(page)["data"]
     alone = client.get(trace["customdata"][0])
     rows = table(alone.text)
-    assert {(row[0], row[1]) for row in rows} == {("Llama-3.3-70B", "IQ2_XS")}
-    assert "Only the runs of one point: Quantization IQ2_XS, Llama-3.3-70B." in unescape(alone.text)
+    assert {tuple(row[:4]) for row in rows} == {("Llama-3.3-70B", "2×3090", "64", "IQ2_XS")}
+    assert "Only the runs of one point: Quantization IQ2_XS, Llama-3.3-70B · 2×3090 · 64." in unescape(alone.text)
     (first, *_) = figure(alone.text)["data"][0]["customdata"]
     assert client.get(first).status_code == 200
+
+
+def test_presets_keep_the_filters_of_what_is_shown(client: TestClient) -> None:
+    query = {"x": "setting.context", "y": "ttft_ms", "machine": "strix-halo", "suite": "depth", "mark": "best"}
+    for address in ("/explore", "/explore/context"):
+        page = client.get(address, params=query).text
+        presets = re.search(r'<nav class="presets".*?</nav>', page, re.DOTALL)
+        assert presets is not None
+        links = [unescape(link) for link in re.findall(r'href="([^"]+)"', presets[0])]
+        assert len(links) == len(PRESETS)
+        for link in links:
+            kept = dict(parse_qsl(urlsplit(link).query))
+            assert (kept["machine"], kept["suite"]) == ("strix-halo", "depth")
+            assert kept["x"] != "setting.context" if "x" in kept else link.startswith("/explore/context?")
+    assert "mark=best" in client.get("/explore", params=query).text
+
+
+def test_what_a_mark_is_can_be_chosen_and_is_said(client: TestClient) -> None:
+    query = {"x": "quantization", "y": "ttft_ms", "machine": "strix-halo", "suite": "triple"}
+    words = {
+        mark: f"Each mark is the {mark} of its runs; its bar reaches from the lowest to the highest"
+        for mark in ("median", "latest", "best")
+    }
+    shown = {}
+    for mark, sentence in words.items():
+        page = client.get("/explore", params={**query, "mark": mark}).text
+        assert [text for text in words.values() if text in page] == [sentence]
+        document = client.get("/explore.json", params={**query, "mark": mark}).json()
+        assert document["mark"] == mark
+        shown[mark] = document["rows"]
+    for median, latest, best in zip(*shown.values(), strict=True):
+        assert best["y"] == median["lowest"] <= median["y"] <= median["highest"]
+        assert median["run"] is None
+        assert median["lowest"] <= latest["y"] <= median["highest"]
+        assert client.get(f"/runs/{latest['run']}").status_code == client.get(f"/runs/{best['run']}").status_code == 200
+    bad = client.get("/explore", params={**query, "mark": "worst"})
+    assert bad.status_code == 422
+    assert "A mark is one of median, latest, best; &#39;worst&#39; is not." in bad.text
+
+
+def test_mixing_must_be_asked_for(client: TestClient) -> None:
+    query = {"x": "quantization", "y": "decode_tokens_per_s", "suite": "triple"}
+    apart = client.get("/explore.json", params=query).json()
+    assert {row["parts"]["machine"] for row in apart["rows"]} == {"strix-halo", "2×3090"}
+    mixed = client.get("/explore.json", params={**query, "mix": "machine,model,engine_version,settings"}).json()
+    assert len(mixed["rows"]) == len(apart["rows"]) / 2
+    assert {"machine", "model"} <= set(mixed["mixed"])
+    page = client.get("/explore", params={**query, "mix": "machine,model,engine_version,settings"}).text
+    assert "Marks mix runs that differ in machine, model, engine version and settings, as you asked." in page
+    problem = client.get("/explore.json", params={**query, "mix": "machine,weather"})
+    assert problem.status_code == 422
+    assert "mix takes some of machine, model" in problem.json()["error"]["message"]
 
 
 def test_a_chosen_source_is_the_one_that_is_read(client: TestClient) -> None:
@@ -194,7 +266,9 @@ def test_a_chosen_source_is_the_one_that_is_read(client: TestClient) -> None:
 
 
 def test_a_formula_in_a_setting_is_text_in_the_csv(client: TestClient) -> None:
-    answer = client.get("/explore.csv?x=setting.governor&y=decode_tokens_per_s")
+    answer = client.get(
+        "/explore.csv?x=setting.governor&y=decode_tokens_per_s&mix=machine,model,quantization,engine_version,prompt_tokens,settings"
+    )
     assert answer.text.splitlines()[1].startswith("'=performance,")
     assert answer.headers["content-type"] == "text/csv; charset=utf-8"
     assert answer.headers["content-disposition"] == 'attachment; filename="roofmark-explore.csv"'

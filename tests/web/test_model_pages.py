@@ -46,13 +46,13 @@ def stated(database: Database) -> StatedGeometry | None:
 
 
 def test_the_list_says_bytes_and_source(client: TestClient, run: str) -> None:
-    text = ask(client, "/models")
+    text = ask(client, "/models/weights")
     assert "Qwen3-30B-A3B Q8_0 3.23 GB 98.3 kB 1 from its config.json" in text
     assert 'aria-current="page">Models</a>' in client.get("/models/1").text
 
 
 def test_nothing_measured_yet(client: TestClient) -> None:
-    assert "No model was measured yet." in ask(client, "/models")
+    assert "No model was measured yet." in ask(client, "/models/weights")
 
 
 def test_a_model_in_words_and_by_role(client: TestClient, run: str) -> None:
@@ -109,11 +109,11 @@ def test_a_config_as_a_file_or_a_text_stays_to_be_corrected(
     first = stated(database)
     assert first is not None
     assert first.form == {"way": "config", "text": QWEN, "bits": "Q4_K_M"}
-    assert "1.84 GB" in ask(client, "/models")
+    assert "1.84 GB" in ask(client, "/models/weights")
     assert "qwen3_moe" in client.get("/models/1").text
     assert re.search(r'name="bits"[^>]*value="Q4_K_M"', client.get("/models/1").text)
     tell(client, way="config", text=QWEN, bits="8.5")
-    assert "3.23 GB 98.3 kB 1 from its config.json, stated on" in ask(client, "/models")
+    assert "3.23 GB 98.3 kB 1 from its config.json, stated on" in ask(client, "/models/weights")
 
 
 def test_it_can_be_taken_back(client: TestClient, unknown: str) -> None:

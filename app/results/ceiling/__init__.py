@@ -13,7 +13,14 @@ limits      what limits a result, with the evidence, and what to change first
 
 from app.results.ceiling.analysis import DecodeAnalysis, analyze_decode
 from app.results.ceiling.cards import Unknown
-from app.results.ceiling.configs import CeilingRequest, ConfigCeiling, config_ceilings, decode_ceilings
+from app.results.ceiling.configs import (
+    CeilingRequest,
+    ConfigCeiling,
+    Decode,
+    config_ceilings,
+    decode_ceilings,
+    decodes_of,
+)
 from app.results.ceiling.fit import fit_of
 from app.results.ceiling.limits import Evidence, Limit, Limits, limits, limits_of_run
 from app.results.ceiling.machine import DeviceUse, ModelUse, machine_uses
@@ -22,6 +29,7 @@ from app.results.ceiling.points import (
     PointCeiling,
     RunCeiling,
     context_of,
+    decode_of,
     flag_above_ceiling,
     run_ceiling,
     run_ceilings,
@@ -31,6 +39,7 @@ from app.results.ceiling.predictions import predictions_on
 __all__ = [
     "CeilingRequest",
     "ConfigCeiling",
+    "Decode",
     "DecodeAnalysis",
     "DeviceShare",
     "DeviceUse",
@@ -46,6 +55,8 @@ __all__ = [
     "config_ceilings",
     "context_of",
     "decode_ceilings",
+    "decode_of",
+    "decodes_of",
     "fit_of",
     "flag_above_ceiling",
     "limits",

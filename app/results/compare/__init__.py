@@ -9,8 +9,9 @@ soundness          what disturbed a run, so that no verdict may rest on it
 main_verdict       the verdict of one run against another at their main workload
 comparison         all of it for two to eight runs or configurations
 gaps_and_ceilings  gaps between tokens, and what the hardware allows
-result             what a comparison is, as plain values; `to_json` makes the document of them
-words              what ratios and scatter mean, in sentences
+result             what a comparison is, as plain values, and what scatter means; `to_json` makes the document
+names              what the subjects are called: what differs between them
+words              how a change and a verdict are worded
 baseline           every run beside the one that was pinned
 """
 

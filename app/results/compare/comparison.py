@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from sqlmodel import Session
 
-from app.core.configuration import model_names
 from app.core.errors import BadInput
 from app.core.i18n import _, enumerated, joined
 from app.core.samples import Workload
@@ -23,6 +22,7 @@ from app.metrics.summary import summarise
 from app.results.compare.differences import differences, differing_settings, unknown_settings
 from app.results.compare.eligibility import refusal_reason_lengths, refusal_reason_pair, refusal_reason_point
 from app.results.compare.gaps_and_ceilings import gap_distribution, subject_ceilings
+from app.results.compare.names import model_names_of, name_subjects
 from app.results.compare.observations import NO_FIGURES, Figures, SubjectData, load_subjects, resolve
 from app.results.compare.result import (
     LETTERS,
@@ -33,8 +33,9 @@ from app.results.compare.result import (
     PointRows,
     Subject,
 )
-from app.results.compare.scatter import Scatters, conclude, same_within
+from app.results.compare.scatter import MainVerdict, Scatters, conclude, same_within
 from app.results.compare.soundness import distinct_reasons
+from app.results.compare.words import verdict_words
 from app.stats.verdict import Ratio, Result, Verdict
 
 
@@ -67,11 +68,15 @@ def compare(
     tables = _Tables(session, subjects, reasons, main, limit)
     points = tuple(tables.at(point, keys, extra_keys) for point in _points(subjects))
     main_table = next((table for table in points if table.point == main), None)
+    models = model_names_of(subjects)
+    naming = name_subjects(subjects, models, engine_titles)
     return Comparison(
         subjects=tuple(
-            _subject(letter, subject, title)
-            for letter, subject, title in zip(LETTERS, subjects, _titles(subjects), strict=False)
+            _subject(letter, subject, _title(subject, model), name)
+            for letter, subject, model, name in zip(LETTERS, subjects, models, naming.names, strict=False)
         ),
+        shared=naming.shared,
+        shared_settings=naming.shared_settings,
         differences=differing,
         pairs=tuple(
             Pair(
@@ -80,6 +85,7 @@ def compare(
                 differing_settings(differing, 0, place),
                 unknown_settings(sides[0], sides[place]),
                 tables.verdict(place),
+                verdict_words(tables.main_ratios(place)),
                 tables.unsound(place),
             )
             for place in range(1, len(subjects))
@@ -120,35 +126,22 @@ def _reasons_not_comparable(subjects: Sequence[SubjectData]) -> list[str]:
     ]
 
 
-def _titles(subjects: Sequence[SubjectData]) -> list[str]:
-    """Returns model and quantization of each subject; with the whole model id when two models of a server share the
-    name."""
-    snapshots = {
-        place: snapshot_of(side.config, side.model)
-        for place, side in enumerate(subject.run for subject in subjects)
-        if side.config and side.model
-    }
-    is_one_server = len({subject.run.server_id for subject in subjects}) == 1
-    names = (
-        model_names(list(snapshots.values())) if is_one_server else [snapshot.model for snapshot in snapshots.values()]
-    )
-    titles = {
-        place: replace(snapshot, model=name).model_title
-        for (place, snapshot), name in zip(snapshots.items(), names, strict=True)
-    }
-    return [
-        titles.get(place) or _("Run {public_id}", public_id=subject.run.public_id)
-        for place, subject in enumerate(subjects)
-    ]
+def _title(subject: SubjectData, model_name: str) -> str:
+    """Returns model and quantization of a subject."""
+    config, model = subject.run.config, subject.run.model
+    if config is None or model is None:
+        return _("Run {public_id}", public_id=subject.run.public_id)
+    return replace(snapshot_of(config, model), model=model_name).model_title
 
 
-def _subject(letter: str, subject: SubjectData, title: str) -> Subject:
+def _subject(letter: str, subject: SubjectData, title: str, name: str) -> Subject:
     run, config, model = subject.run, subject.run.config, subject.run.model
     return Subject(
         letter=letter,
         key=subject.reference.key,
         public_id=run.public_id,
         title=title,
+        name=name,
         unit=subject.unit,
         data_source=subject.data_source,
         runs=subject.runs,
@@ -205,12 +198,16 @@ class _Tables:
         keys = [key for key in metrics() if subjects_with[key] > 1]  # the others have no ratio
         points = {point.key for subject in subjects for point in subject.points}
         self._scatters = Scatters(session, {subject.scope for subject in subjects}, tuple(keys), points)
-        self._verdicts: dict[int, Verdict | None] = {}
+        self._verdicts: dict[int, MainVerdict] = {}
 
     def verdict(self, place: int) -> Verdict | None:
         """Returns the verdict on a subject against the first; None before its main point was read, and when nothing is
         comparable."""
-        return self._verdicts.get(place)
+        return self._verdicts[place].verdict if place in self._verdicts else None
+
+    def main_ratios(self, place: int) -> Mapping[str, Ratio]:
+        """Returns the ratios by metric that the verdict rests on."""
+        return self._verdicts[place].ratios if place in self._verdicts else {}
 
     def unsound(self, place: int) -> tuple[str, ...]:
         return distinct_reasons([*self._subjects[0].unsound, *self._subjects[place].unsound])
@@ -234,7 +231,7 @@ class _Tables:
             ratios = {key: ratio for verdict in verdicts for key, ratio in verdict.ratios.items()}
             judged = [_with_ratio(row, place, ratios.get(row.metric)) for row in judged]
             if together:
-                self._verdicts[place] = verdicts[0].verdict
+                self._verdicts[place] = verdicts[0]
         return tuple(judged)
 
     def _why_not(self, point: Workload) -> list[str]:

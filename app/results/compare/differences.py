@@ -1,19 +1,18 @@
 """The differences between results, and the settings that a verdict is about."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from app.core.config_settings import NOT_STATED, SETTINGS
+from app.core.config_settings import NOT_STATED
 from app.core.configuration import Snapshot, distinguishing_weights, model_names
-from app.core.i18n import _, enumerated, joined, lower_first, separator
+from app.core.i18n import _, joined, separator
+from app.core.unknown_settings import UnknownField, unknown_fields, unknown_text
 from app.db.configs import snapshot_of
 from app.db.tables import Run
 from app.results.fields.field import Field, RunContext
 from app.results.fields.registry import context_fields
 from app.results.hardware import describe_devices, device_changes, thaw_devices
 
-MAX_NAMED_SETTINGS = 6
-"""The most unknown settings named in a sentence."""
 _NO_SNAPSHOT = Snapshot("", None, "", None, {})
 _FIRST = ("machine", "hardware")
 """The fields whose differences matter most."""
@@ -27,9 +26,13 @@ class Difference:
     """The values of the results, in their order."""
     is_setting: bool
     """Whether a verdict can be about it: hardware and configuration, but not the number of repetitions."""
+    is_always_set: bool = False
+    """Whether every result has some value of it: then one that is not stated is unknown, and no difference."""
 
     def is_between(self, base: int, compared: int) -> bool:
-        return self.values[base] != self.values[compared]
+        """Whether two results differ in it, as far as it is known."""
+        values = {self.values[base], self.values[compared]}
+        return len(values) > 1 and not (self.is_always_set and _(NOT_STATED) in values)
 
     def phrase(self, base: int, compared: int) -> str:
         """Returns the difference between two results as a phrase."""
@@ -46,9 +49,14 @@ def differences(sides: Sequence[Run], engine_titles: Mapping[str, str]) -> tuple
         field: tuple(field.text("difference", context) or _(NOT_STATED) for context in contexts) for field in fields
     }
     return tuple(
-        Difference(field.localized_title, values, is_setting=field.difference == "setting")
+        Difference(
+            field.localized_title,
+            values,
+            is_setting=field.difference == "setting",
+            is_always_set=field.is_always_set,
+        )
         for field, values in compared.items()
-        if len(set(values)) > 1 and not _is_unknown_hardware(field, values)
+        if len(set(values) - ({_(NOT_STATED)} if field.is_always_set else set())) > 1
     )
 
 
@@ -111,11 +119,6 @@ def _hardware(sides: Sequence[Run]) -> list[str]:
     return [text for _, text in texts]
 
 
-def _is_unknown_hardware(field: Field, values: Collection[str]) -> bool:
-    """Whether the hardware is unknown. Old runs did not record it, and that is no difference."""
-    return field.key == "hardware" and len(set(values) - {_(NOT_STATED)}) < 2
-
-
 # --- what a verdict is about -----------------------------------------------------------------------------------------
 
 
@@ -129,21 +132,24 @@ def differing_settings(differences: Sequence[Difference], base: int, compared: i
 
 
 def unknown_settings(base: Run, compared: Run) -> tuple[str, ...]:
-    """Returns the titles of the usual settings that at least one of two results does not state, and that may differ
-    unseen."""
-    stated = [side.config.settings if side.config else {} for side in (base, compared)]
-    return tuple(
-        setting.title
-        for setting in SETTINGS.values()
-        if setting.is_always_set and any(setting.key not in settings for settings in stated)
-    )
+    """Returns what at least one of two results does not state, and what may differ unseen: each in words, with both
+    values where one is known, such as "KV cache type K (q8_0 / not stated)"."""
+    snapshots = [
+        snapshot_of(side.config, side.model) if side.config and side.model else _NO_SNAPSHOT
+        for side in (base, compared)
+    ]
+    fields = unknown_fields(*snapshots)
+    if not (base.hardware and compared.hardware):
+        fields.append(UnknownField(_("Hardware")))
+    return tuple(field.words for field in fields)
 
 
 def verdict_subject_text(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:
-    """Returns one or more sentences that say what a verdict is about: `settings` differ, `unknown` may differ."""
+    """Returns one or more sentences that say what a verdict is about: `settings` differ, `unknown` (as
+    `unknown_settings` returns them) may differ."""
     if unknown:
         differing = _("Differs: {settings}.", settings=separator("; ").join(settings))
-        return joined(differing if settings else _("No difference is known."), _unknown_text(unknown))
+        return joined(differing if settings else _("No difference is known."), unknown_text(unknown))
     if not settings:
         return _("The configurations are equal: the same thing was measured again.")
     if len(settings) == 1:
@@ -151,16 +157,4 @@ def verdict_subject_text(settings: Sequence[str], unknown: Sequence[str] = ()) -
     return _(
         "They differ in {n} settings, so the verdict is about all of them together, not about a single one.",
         n=len(settings),
-    )
-
-
-def _unknown_text(unknown: Sequence[str]) -> str:
-    """Returns a sentence that names the first of many unknown settings; documents and pages list all."""
-    if len(unknown) <= MAX_NAMED_SETTINGS:
-        names = enumerated(lower_first(_(title)) for title in unknown)
-        return _("Unknown on at least one side, so possibly different too: {names}.", names=names)
-    return _(
-        "Unknown on at least one side, so possibly different too: {names} and {n} more settings.",
-        names=", ".join(lower_first(_(title)) for title in unknown[: MAX_NAMED_SETTINGS - 1]),
-        n=len(unknown) - MAX_NAMED_SETTINGS + 1,
     )

@@ -27,6 +27,8 @@ class Subject:
     """The public id of the run, or of the configuration's newest run."""
     title: str
     """Model and quantization."""
+    name: str
+    """What tells it apart from the others, and from them alone."""
     unit: str
     """What one value is of: repetition or run."""
     data_source: str
@@ -82,6 +84,26 @@ class MetricRow:
     """The source that all cells are from."""
     cells: tuple[Cell, ...]
 
+    @property
+    def best(self) -> int | None:
+        """The place of the best value; None without two different ones."""
+        values = {place: cell.value for place, cell in enumerate(self.cells) if cell.value is not None}
+        if len(set(values.values())) < 2:
+            return None
+        choose = max if self.better == "higher" else min
+        return choose(values, key=lambda place: values[place])
+
+    @property
+    def common_count(self) -> int | None:
+        """The number of values behind each median, where it is the same everywhere and none was left out."""
+        counts = {cell.count for cell in self.cells if cell.value is not None}
+        return next(iter(counts)) if len(counts) == 1 and not any(cell.left_out for cell in self.cells) else None
+
+    def share_of_largest(self, place: int) -> float:
+        """Returns how long the bar of a value is, where that of the largest is 1; 0 without a value."""
+        largest = max((cell.value for cell in self.cells if cell.value is not None), default=0.0)
+        return max(0.0, (self.cells[place].value or 0.0) / largest) if largest > 0 else 0.0
+
 
 @dataclass(frozen=True)
 class PointRows:
@@ -113,6 +135,8 @@ class Pair:
     """The titles of the settings that are unknown on either side, and may differ too."""
     verdict: Verdict | None
     """The verdict over the metrics at the main point."""
+    words: str = ""
+    """What the verdict says about each metric, such as `decode 51 % slower; TTFT the same`; empty without one."""
     unsound: tuple[str, ...] = ()
     """What disturbed one of the two, so that the verdict can only be inconclusive."""
 
@@ -149,6 +173,9 @@ class Comparison:
     """A comparison. Each tuple of values has one item per subject, in their order; verdicts compare with the first."""
 
     subjects: tuple[Subject, ...]
+    shared: tuple[str, ...]
+    """What all subjects have in common, in words, which names leave out."""
+    shared_settings: tuple[str, ...]
     differences: tuple[Difference, ...]
     pairs: tuple[Pair, ...]
     """One pair for every subject except the first."""
@@ -160,6 +187,16 @@ class Comparison:
     ceilings: tuple[Ceiling, ...]
     same_within: float
     """An interval within this share of 1 counts as the same."""
+
+    def against_base(self, place: int) -> str:
+        """Returns which two a verdict is about."""
+        return _("{name} against {base}", name=self.subjects[place].name, base=self.subjects[0].name)
+
+    @property
+    def common_unit(self) -> str | None:
+        """What the values are of, where it is the same for all subjects."""
+        units = {subject.unit for subject in self.subjects}
+        return next(iter(units)) if len(units) == 1 else None
 
     @property
     def main_rows(self) -> tuple[MetricRow, ...]:
@@ -182,6 +219,19 @@ class Comparison:
 def to_json(comparison: Comparison) -> dict[str, Any]:
     """Returns the document "roofmark.compare/2"."""
     return {"schema": SCHEMA, **asdict(comparison)}
+
+
+def order_by(comparison: Comparison, metric: str) -> list[int]:
+    """Returns the places of the subjects, those with the best values of a metric at the main point first and those
+    without a value last; as they were chosen for a metric that is not there."""
+    rows = (row for point in comparison.points if point.point == comparison.main for row in point.all_rows)
+    row = next((row for row in rows if row.metric == metric), None)
+    places = list(range(len(comparison.subjects)))
+    if row is None:
+        return places
+    sign = -1 if row.better == "higher" else 1
+    values = [cell.value for cell in row.cells]
+    return sorted(places, key=lambda place: (values[place] is None, sign * (values[place] or 0.0)))
 
 
 def ratio_note(ratio: Ratio) -> str:

@@ -2,21 +2,29 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from operator import itemgetter
 from statistics import median
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from app.core.i18n import _, lower_first, noun
 from app.core.units import plural
 from app.metrics import NULL_REASONS
-from app.results.explore.observations import GroupKey, Observation, ObservationSet
-from app.results.explore.query import View, value_key
-from app.results.fields.field import Field, FieldValue, RunContext, identity, sort_key
+from app.results.explore.observations import (
+    METRICS_START,
+    PUBLIC_ID,
+    STARTED_AT,
+    GroupKey,
+    Observation,
+    ObservationSet,
+)
+from app.results.explore.parts import Group, Narrowing, differing_parts, narrow, split
+from app.results.explore.query import View, line_key, value_key
+from app.results.fields.field import Field, FieldValue, RunContext, identity, natural_key, sort_key
 
-PUBLIC_ID, STARTED_AT, METRICS_START = 0, 1, 2
-"""Indexes of an Observation."""
+EARLIEST = datetime.min.replace(tzinfo=UTC)
 SPLIT_FIELDS = {"concurrency": ("concurrency",), "depth": ("depth", "context_tokens")}
 """Conditions that change what a server is measured at, and the fields that show them. Unless one of these fields is
 shown, workloads with several streams or a filled cache are excluded when there are others."""
@@ -25,6 +33,7 @@ HETEROGENEITY_FIELDS = (
     "model",
     "quantization",
     "engine",
+    "engine_version",
     "prompt_tokens",
     "output_tokens",
     "concurrency",
@@ -40,13 +49,21 @@ class DataPoint(NamedTuple):
     """The series; None without a field for series, or when that field is unknown."""
     x: FieldValue
     y: FieldValue
-    """The median when there are several observations."""
+    """The median of several observations, or the one that the view asks for."""
     low: float | None
     """The lowest observation; None when y is no number."""
     high: float | None
     observations: int
     public_id: str | None
-    """The run's public id when there is just one observation."""
+    """The public id of the run that has this y; None for a median of several."""
+    parts: tuple[FieldValue | None, ...] = ()
+    """The values of the result's parts, by which its line is split from others of the series."""
+    interruption: tuple[FieldValue | None, ...] = ()
+    """A line over time is interrupted where this changes."""
+
+    @property
+    def line(self) -> tuple[FieldValue | None, ...]:
+        return (self.series, *self.parts)
 
 
 class Exclusion(NamedTuple):
@@ -94,6 +111,14 @@ class ExploreResult:
     """The fields of which some data point holds several values."""
     is_single: bool
     """Whether each data point is one observation."""
+    parts: tuple[str, ...] = ()
+    """The keys of the parts by which lines are split."""
+    title_places: tuple[int, ...] = ()
+    """The places among `parts` of those in which the shown lines differ."""
+    narrowings: Sequence[Narrowing] = ()
+    """What was left out because there would have been too many lines."""
+    differing: tuple[str, ...] = ()
+    """The keys of the other parts in which lines differ."""
 
 
 def metrics_of(fields: Iterable[Field]) -> list[str]:
@@ -108,26 +133,50 @@ def aggregate(
     observation_set: ObservationSet,
     contexts: Mapping[GroupKey, RunContext],
     is_main_only: bool,
+    ages: Mapping[tuple[int, int], datetime] = MappingProxyType({}),
 ) -> ExploreResult:
-    """Returns the data points of a view. `observation_set` has the columns of `metrics_of((y, x))` and is emptied."""
+    """Returns the data points of a view. `observation_set` has the columns of `metrics_of((y, x))` and is emptied;
+    `ages` tells when each machine measured each configuration last."""
     x, y, series = fields[view.x], fields[view.y], fields[view.series] if view.series else None
     shown = {field.key for field in (x, y, series) if field}
     collector = _Collector(view, x, y, series)
+    exclusions = dict(zip(contexts, _split_exclusions(contexts.values(), fields, shown), strict=True))
+    groups = {
+        group_key: group
+        for group_key, context in contexts.items()
+        if exclusions[group_key] is None
+        and (group := collector.group(context, observation_set.observations[group_key])) is not None
+    }
+    for group_key, group in groups.items():
+        starts = [row[STARTED_AT] for row in observation_set.observations[group_key] if row[STARTED_AT]]
+        group.age = (max(starts, default=ages.get((group_key.machine_id, group_key.config_id)) or EARLIEST), group_key)
+    parts: tuple[str, ...] = ()
+    narrowings: list[Narrowing] = []
+    remaining = list(groups.values())
+    if x.metric is None:  # a measured x has a mark for each run, and no lines
+        parts = split(remaining, view, x, series)
+        if not view.raw:
+            remaining, narrowings = narrow(remaining, view, parts)
+    remaining_ids = {id(group) for group in remaining}
     run_ids: set[str] = set()
     main_runs = 0
-    split_exclusions = _split_exclusions(contexts.values(), fields, shown)
-    for (group_key, context), exclusion in zip(contexts.items(), split_exclusions, strict=True):
+    for group_key, context in contexts.items():
         rows = observation_set.observations.pop(group_key)  # each row is freed as soon as it is in a data point
         if is_main_only:
             main_runs += len(rows)  # each is a run of its own
         else:
             run_ids.update(row[PUBLIC_ID] for row in rows)
+        exclusion, own_group = exclusions[group_key], groups.get(group_key)
         if exclusion is not None:
             collector.excluded[exclusion] += len(rows)
         else:
-            collector.add(group_key, context, rows)
+            collector.add(group_key, context, rows, own_group, own_group is None or id(own_group) in remaining_ids)
     unread_runs = observation_set.matching_runs - main_runs - len(run_ids)
-    return _result(collector, fields, observation_set.matching_runs, unread_runs, contexts, is_main_only)
+    result = _result(collector, fields, observation_set.matching_runs, unread_runs, contexts, is_main_only)
+    differing = differing_parts(remaining, parts, view) if x.metric is None else ()
+    values = zip(*(group.values.values() for group in remaining), strict=True)
+    places = tuple(place for place, of_part in enumerate(values) if len(set(of_part)) > 1)
+    return replace(result, parts=parts, title_places=places, narrowings=narrowings, differing=differing)
 
 
 def _result(
@@ -147,7 +196,9 @@ def _result(
     if unread_runs > 0:
         exclusions.append(ExclusionCount(unread_runs, "run", _without(y if y.metric else x)))
     cells = collector.cells.values()
-    data_points = collector.singles if collector.is_single else [cell.data_point(y) for cell in cells]
+    data_points = (
+        collector.singles if collector.is_single else [cell.data_point(y, collector.view.mark) for cell in cells]
+    )
     return ExploreResult(
         view=collector.view,
         x=x,
@@ -166,18 +217,30 @@ def _result(
 class _Cell:
     """The observations of one data point."""
 
-    def __init__(self, series: FieldValue | None, x: FieldValue) -> None:
-        self.series, self.x = series, x
+    def __init__(self, x: FieldValue, group: Group) -> None:
+        self.x, self.group = x, group
         self.values: list[Any] = []
-        self.public_ids: list[str] = []
+        self.rows: list[Observation] = []
         self.group_keys: set[GroupKey] = set()
 
-    def data_point(self, y: Field) -> DataPoint:
-        public_id = self.public_ids[0] if len(self.public_ids) == 1 else None
+    def data_point(self, y: Field, mark: str | None) -> DataPoint:
+        place = (tuple(self.group.values.values()), self.group.interruption)
+        series, count = self.group.series, len(self.values)
         if y.kind != "number":
-            return DataPoint(self.series, self.x, self.values[0], None, None, len(self.values), public_id)
+            public_id = self.rows[0][PUBLIC_ID] if count == 1 else None
+            return DataPoint(series, self.x, self.values[0], None, None, count, public_id, *place)
         low, high = min(self.values), max(self.values)
-        return DataPoint(self.series, self.x, median(self.values), low, high, len(self.values), public_id)
+        chosen = self._chosen(y, mark) if mark or count == 1 else None
+        value = median(self.values) if chosen is None else self.values[chosen]
+        public_id = None if chosen is None else self.rows[chosen][PUBLIC_ID]
+        return DataPoint(series, self.x, value, low, high, count, public_id, *place)
+
+    def _chosen(self, y: Field, mark: str | None) -> int:
+        """Returns the index of the observation that stands for all: the latest one, or else the best one."""
+        indexes = range(len(self.values))
+        if mark == "latest":
+            return max(indexes, key=lambda index: (self.rows[index][STARTED_AT] or EARLIEST, index))
+        return (max if y.better == "higher" else min)(indexes, key=self.values.__getitem__)
 
 
 class _Collector:
@@ -191,32 +254,55 @@ class _Collector:
         self.singles: list[DataPoint] = []
         self.excluded: Counter[Exclusion] = Counter()
 
-    def add(self, group_key: GroupKey, context: RunContext, rows: Iterable[Observation]) -> None:
+    def group(self, context: RunContext, rows: Sequence[Observation]) -> Group | None:
+        """Returns the group of observations that share a context; None when none of them has both values."""
+        read_x, read_y = self._readers(context)
+        observations = sum(read_y(row) is not None and read_x(row) is not None for row in rows)
+        if not observations:
+            return None
+        x_value = None if self.x.metric or self.x.kind == "time" else read_x(rows[0])
+        return Group(context, self.series.read(context) if self.series else None, x_value, observations)
+
+    def add(
+        self,
+        group_key: GroupKey,
+        context: RunContext,
+        rows: Iterable[Observation],
+        group: Group | None,
+        is_shown: bool,
+    ) -> None:
+        """Adds observations to the data points; only the reasons of missing values count when the group is not
+        shown, or None."""
         view, x, y = self.view, self.x, self.y
-        series_value = self.series.read(context) if self.series else None
-        if view.among is not None and value_key(series_value) != view.among:
+        if group is not None and view.among not in (None, line_key(group.line), value_key(group.series)):
             return
-        read_x, read_y = (_reader(field, context, self.columns, view.raw) for field in (x, y))
+        read_x, read_y = self._readers(context)
+        place = (tuple(group.values.values()), group.interruption) if group else ((), ())
         for row in rows:
             x_value, y_value = read_x(row), read_y(row)
             if y_value is None or x_value is None:
                 self.excluded[_exclusion(y if y_value is None else x, context, row, self.columns)] += 1
-            elif view.at is not None and value_key(x_value) != view.at:
+            elif group is None or not is_shown or (view.at is not None and value_key(x_value) != view.at):
                 continue
             elif self.is_single:
                 end = y_value if isinstance(y_value, int | float) else None
-                self.singles.append(DataPoint(series_value, x_value, y_value, end, end, 1, row[PUBLIC_ID]))
+                self.singles.append(DataPoint(group.series, x_value, y_value, end, end, 1, row[PUBLIC_ID], *place))
             else:
-                cell_key = (series_value, x_value) if y.kind == "number" else (series_value, x_value, y_value)
-                cell = self.cells.get(cell_key) or self.cells.setdefault(cell_key, _Cell(series_value, x_value))
+                cell_key = (*group.line, group.interruption, x_value, None if y.kind == "number" else y_value)
+                cell = self.cells.get(cell_key) or self.cells.setdefault(cell_key, _Cell(x_value, group))
                 cell.values.append(y_value)
-                cell.public_ids.append(row[PUBLIC_ID])
+                cell.rows.append(row)
                 cell.group_keys.add(group_key)
 
+    def _readers(self, context: RunContext) -> "tuple[_Reader, _Reader]":
+        x, y = (_reader(field, context, self.columns, self.view.raw) for field in (self.x, self.y))
+        return x, y
 
-def _reader(
-    field: Field, context: RunContext, columns: Mapping[str, int], raw: bool
-) -> Callable[[Observation], FieldValue | None]:
+
+_Reader = Callable[[Observation], FieldValue | None]
+
+
+def _reader(field: Field, context: RunContext, columns: Mapping[str, int], raw: bool) -> _Reader:
     """Returns a function that reads a field from the observations that share a context."""
     if (metric := field.metric_at(context.workload)) is not None:
         column, transform = columns[metric], field.transform
@@ -286,6 +372,8 @@ def _sorted(data_points: Sequence[DataPoint], x: Field, y: Field, series: Field 
     # memory
     ordered.sort(key=lambda data_point: rank_y(data_point.y))
     ordered.sort(key=lambda data_point: rank_x(data_point.x))
+    rank_parts = _part_ranking({data_point.parts for data_point in data_points})
+    ordered.sort(key=lambda data_point: rank_parts[data_point.parts])
     ordered.sort(key=lambda data_point: rank_series(data_point.series))
     return ordered
 
@@ -296,6 +384,15 @@ def _ranking(field: Field | None, values: Collection[FieldValue | None]) -> Call
         return lambda value: value or 0
     ordered = sorted(values, key=lambda value: sort_key(field, value))
     return {value: rank for rank, value in enumerate(ordered)}.__getitem__
+
+
+def _part_ranking(
+    parts: Collection[tuple[FieldValue | None, ...]],
+) -> dict[tuple[FieldValue | None, ...], int]:
+    def key(values: tuple[FieldValue | None, ...]) -> tuple[Any, ...]:
+        return tuple((value is None, natural_key(value) if isinstance(value, str) else value or 0) for value in values)
+
+    return {values: rank for rank, values in enumerate(sorted(parts, key=key))}
 
 
 def _heterogeneous(groups: Iterable[Sequence[RunContext]], fields: Mapping[str, Field]) -> list[Field]:

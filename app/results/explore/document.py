@@ -5,7 +5,8 @@ from typing import Any
 
 from app.core.csv_export import csv_text
 from app.results.explore.aggregate import ExploreResult
-from app.results.explore.query import VIEW_PARAMETERS
+from app.results.explore.query import MARKS, VIEW_PARAMETERS
+from app.results.explore.words import left_out
 from app.results.fields.field import Field, FieldValue
 from app.results.run_filter import PARAMETERS
 
@@ -23,10 +24,13 @@ def document(result: ExploreResult) -> dict[str, Any]:
             "x": _field(result.x),
             "y": _field(result.y),
         },
+        "lines": {"split_by": list(result.parts), "differ_in": list(result.differing)},
+        "mark": None if result.is_single else result.view.mark or MARKS[0],
         "observation": result.noun,
         "rows": [
             {
                 "series": _json_value(data_point.series),
+                "parts": dict(zip(result.parts, map(_json_value, data_point.parts), strict=True)),
                 "x": _json_value(data_point.x),
                 "y": _json_value(data_point.y),
                 "lowest": data_point.low,
@@ -41,6 +45,15 @@ def document(result: ExploreResult) -> dict[str, Any]:
             {"count": count, "observation": noun, "what": exclusion.what, "reason": exclusion.reason}
             for count, noun, exclusion in result.exclusions
         ],
+        "narrowed": [
+            {
+                "parts": list(narrowing.parts),
+                "count": narrowing.observations,
+                "kept": _json_value(narrowing.kept),
+                "text": omission.text,
+            }
+            for narrowing, omission in zip(result.narrowings, left_out(result), strict=True)
+        ],
         "mixed": [field.key for field in result.heterogeneous],
     }
 
@@ -51,10 +64,9 @@ def csv(result: ExploreResult) -> str:
         [_json_value(point.x), _json_value(point.y), point.low, point.high, point.observations, point.public_id]
         for point in result.data_points
     ]
-    if result.series is not None:
-        columns.insert(0, result.series.key)
-        for row, data_point in zip(rows, result.data_points, strict=True):
-            row.insert(0, _json_value(data_point.series))
+    columns[:0] = [*([result.series.key] if result.series else []), *(f"line.{key}" for key in result.parts)]
+    for row, data_point in zip(rows, result.data_points, strict=True):
+        row[:0] = map(_json_value, data_point.line if result.series else data_point.parts)
     return csv_text(columns, rows)
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from sqlmodel import Session
 
+from app.core.configuration import model_names
 from app.core.samples import Workload
 from app.db.configs import ConfigDescription, snapshot_of
 from app.results.ceiling import CeilingRequest, decode_ceilings
@@ -14,6 +15,7 @@ from app.results.explore.observations import GroupKey, Inventory
 from app.results.explore.query import Preset, parse_view, rank_presets
 from app.results.fields.field import Field, RunContext
 from app.results.fields.registry import explorer_fields
+from app.results.hardware import timelines
 from app.results.naming import distinct_titles
 
 Relabel = Callable[[Inventory, GroupKey, RunContext], RunContext]
@@ -40,8 +42,9 @@ def explore(
     """Returns the result for the parameters of an address; without x, y and series the first preset that has data."""
     inventory = store.load_inventory(session)
     fields = explorer_fields(frozen.config for frozen in inventory.configs.values())
-    presets = rank_presets(store.measured_points(session), fields)
-    view, problems = parse_view(parameters, fields, presets[0][0].view)
+    ranked = _presets(session, inventory, fields)
+    first = next(preset for preset, _has_data in ranked if preset.page == "explore")
+    view, problems = parse_view(parameters, fields, first.view)
     used = [fields[key] for key in (view.y, view.x, view.series) if key]
     is_main_only = all(field.of_workload is None for field in used)
     observation_set = store.load_observations(
@@ -50,15 +53,30 @@ def explore(
         metrics_of(used),
         view.source,
         is_main_only,
-        with_time=any(field.kind == "time" for field in used),
+        with_time=view.mark == "latest"
+        or any(field.kind == "time" for field in used)
+        or bool(timelines(session).all_changes()),
     )
+    observation_set = store.by_hardware(session, observation_set, inventory)
     group_keys = list(observation_set.observations)
     contexts = {
         group_key: relabel(inventory, group_key, context)
         for group_key, context in _contexts(session, group_keys, inventory, used, engine_titles).items()
     }
-    result = aggregate(view, fields, observation_set, contexts, is_main_only)
-    return Exploration(result, problems, fields, presets, inventory)
+    ages = store.newest_starts(session)
+    result = aggregate(view, fields, observation_set, contexts, is_main_only, ages)
+    return Exploration(result, problems, fields, ranked, inventory)
+
+
+def presets(session: Session) -> list[tuple[Preset, bool]]:
+    """Returns the presets, those with data first, and whether each has data."""
+    inventory = store.load_inventory(session)
+    return _presets(session, inventory, explorer_fields(frozen.config for frozen in inventory.configs.values()))
+
+
+def _presets(session: Session, inventory: Inventory, fields: Mapping[str, Field]) -> list[tuple[Preset, bool]]:
+    configs = [frozen.config for frozen in inventory.configs.values()]
+    return rank_presets(store.measured_points(session), fields, configs)
 
 
 def _contexts(
@@ -79,6 +97,7 @@ def _contexts(
         )
         for config_id, frozen in frozen_configs.items()
     }
+    names = _model_names(inventory)
     titles = distinct_titles(described, engine_titles) if "config_title" in needs else {}
     workloads = {group_key.point_key: Workload.from_key(group_key.point_key) for group_key in group_keys}
     ceilings: Sequence[float | None] = [None] * len(group_keys)
@@ -94,6 +113,8 @@ def _contexts(
             labels=inventory.labels_of(group_key),
             workload=workloads[group_key.point_key],
             config_title=titles.get(config_id, ""),
+            model_name=names[config_id],
+            hardware=group_key.hardware,
             geometry=frozen.geometry,
             reported_parameters=frozen.model.geometry.get("parameters"),
             decode_ceiling=ceiling,
@@ -101,6 +122,12 @@ def _contexts(
         for group_key, ceiling in zip(group_keys, ceilings, strict=True)
         for config_id, frozen in ((group_key.config_id, frozen_configs[group_key.config_id]),)
     }
+
+
+def _model_names(inventory: Inventory) -> dict[int, str]:
+    """Returns the name of each configuration's model, in full where several models of the notebook share it."""
+    snapshots = [snapshot_of(frozen.config, frozen.model) for frozen in inventory.configs.values()]
+    return dict(zip(inventory.configs, model_names(snapshots), strict=True))
 
 
 def _ceiling_request(group_key: GroupKey, inventory: Inventory, workloads: Mapping[str, Workload]) -> CeilingRequest:

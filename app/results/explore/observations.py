@@ -4,7 +4,9 @@ An observation is a run at one of its points. Only runs that are done, not hidde
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import Select, String, cast, func, null, select
@@ -15,6 +17,7 @@ from app.core.samples import Workload
 from app.db.database import cached_query
 from app.db.models import KnownGeometry, all_stated, best_geometry
 from app.db.tables import Config, Machine, Measurement, Model, Run, Server
+from app.results.hardware import timelines
 from app.results.run_filter import NOT_HIDDEN, RunFilter, conditions
 
 
@@ -27,10 +30,16 @@ class GroupKey(NamedTuple):
     point_key: str
     labels: str
     """The labels of the run, as JSON."""
+    hardware: str = ""
+    """The devices of the machine, where they changed between its runs."""
 
 
+COLUMNS = len(GroupKey._fields) - 1
+"""The columns of a GroupKey that a query reads; the hardware follows from when a run started."""
 Observation = tuple[Any, ...]
 """The public id of the run, its start (if requested), then value and null reason of each metric."""
+PUBLIC_ID, STARTED_AT, METRICS_START = 0, 1, 2
+"""Indexes of an Observation."""
 
 
 class ObservationSet(NamedTuple):
@@ -56,13 +65,12 @@ def load_observations(
     where = (*_EXPLORABLE_RUNS, *conditions(run_filter))
     query = _observation_query(metrics, source, is_main_only, with_time)
     rows = session.connection().execute(query.where(*where))
-    width = len(GroupKey._fields)
     groups: dict[tuple[Any, ...], list[Observation]] = {}
     for block in rows.partitions(500):
         for row in block:
-            groups.setdefault(row[:width], []).append(row[width:])
+            groups.setdefault(row[:COLUMNS], []).append(row[COLUMNS:])
     matching_runs: int = session.execute(select(func.count(col(Run.id))).where(*where)).scalar_one()
-    return ObservationSet({GroupKey._make(key): groups[key] for key in sorted(groups)}, matching_runs)
+    return ObservationSet({GroupKey(*key): groups[key] for key in sorted(groups)}, matching_runs)
 
 
 def _observation_query(metrics: Sequence[str], source: str | None, is_main_only: bool, with_time: bool) -> Select[Any]:
@@ -90,6 +98,31 @@ def _observation_query(metrics: Sequence[str], source: str | None, is_main_only:
             joins &= col(table.point_key) == col(Run.main_point_key)
         query = query.join(table, joins, isouter=index > 0)
     return query
+
+
+def by_hardware(session: Session, observation_set: ObservationSet, inventory: "Inventory") -> ObservationSet:
+    """Splits each group by the hardware that its runs started on. Their observations must have the start, if any
+    hardware has changed."""
+    changes = timelines(session).all_changes()
+    if not changes:
+        return observation_set
+    groups: dict[GroupKey, list[Observation]] = {}
+    for group_key, rows in observation_set.observations.items():
+        server_id = inventory.configs[group_key.config_id].config.server_id
+        moments = [change.at for change in changes.get(server_id, ())]
+        names = timelines(session).names(server_id) if moments else [""]
+        for row in rows:
+            name = names[bisect_right(moments, row[STARTED_AT])] if moments else names[0]
+            groups.setdefault(group_key._replace(hardware=name), []).append(row)
+    return ObservationSet(groups, observation_set.matching_runs)
+
+
+@cached_query(maxsize=1)
+def newest_starts(session: Session) -> dict[tuple[int, int], datetime]:
+    """Returns when each configuration was measured last on each machine, by machine and configuration."""
+    columns = (col(Run.machine_id), col(Run.config_id))
+    rows = session.execute(select(*columns, func.max(col(Run.started_at))).where(*_EXPLORABLE_RUNS).group_by(*columns))
+    return {(machine_id, config_id): started_at for machine_id, config_id, started_at in rows if started_at}
 
 
 _EXPLORABLE_RUNS = (col(Run.status) == "done", NOT_HIDDEN, col(Run.config_id).is_not(None))

@@ -13,6 +13,7 @@ from app.core.config_settings import (
     ordered_setting_keys,
 )
 from app.core.i18n import N_, _
+from app.core.unknown_settings import is_version_known
 from app.db.json_columns import any_item_has, any_value_has
 from app.db.tables import Config, Model, Run, Server
 from app.results.fields.field import (
@@ -37,6 +38,10 @@ def _quantization_rank(label: str) -> tuple[float]:
 def _variant_rank(text: str) -> tuple[Any, ...]:
     model, _, label = text.rpartition(" ")
     return natural_key(model), *_quantization_rank(label)
+
+
+def _variant(context: RunContext) -> str:
+    return f"{context.model_name or context.snapshot.model} {context.snapshot.quantization or ''}".strip()
 
 
 def _bits_per_weight(context: RunContext) -> float | None:
@@ -65,16 +70,21 @@ def _engine_version(context: RunContext) -> str | None:
     return version and _("{engine} {version}", engine=context.engine, version=version)
 
 
+def _known_version(context: RunContext) -> str | None:
+    version = context.snapshot.engine_version
+    return version if is_version_known(version) else None
+
+
 def _engine_and_build(context: RunContext) -> str | None:
     """Reads engine and build. llama.cpp built without git calls its build b0-unknown: then the engine alone."""
     version = context.snapshot.engine_version
-    return _engine_version(context) if version and "unknown" not in version else context.engine or None
+    return _engine_version(context) if is_version_known(version) else context.engine or None
 
 
 CONFIGURATION_FIELDS = [
     Field(
         "model", "Model", "Configuration",
-        read=lambda context: context.snapshot.model or None,
+        read=lambda context: context.model_name or context.snapshot.model or None,
         texts={"difference": lambda context: context.model_name or None},
         series_key="model", difference="setting", disclosure=Disclosure.ALWAYS, is_share_fact=True, filter="model",
         search=(SearchColumn(SearchScope.CONFIG, Model.name),),
@@ -83,12 +93,13 @@ CONFIGURATION_FIELDS = [
         "quantization", "Quantization", "Configuration",
         explanation="Sorted by bits per weight.", missing="The server does not report it.",
         read=lambda context: context.snapshot.quantization or None, rank=_quantization_rank,
-        series_key="quantization", difference="setting", disclosure=Disclosure.ALWAYS, is_share_fact=True,
+        series_key="quantization", difference="setting", is_always_set=True, disclosure=Disclosure.ALWAYS,
+        is_share_fact=True,
         search=(SearchColumn(SearchScope.CONFIG, Model.quantization),),
     ),
     Field(
         "variant", "Model and quantization", "Configuration",
-        read=lambda context: context.snapshot.model_title, rank=_variant_rank, disclosure=Disclosure.ALWAYS,
+        read=_variant, rank=_variant_rank, disclosure=Disclosure.ALWAYS,
     ),
     Field(
         "configuration", "Configuration", "Configuration",
@@ -125,9 +136,9 @@ CONFIGURATION_FIELDS = [
         missing="The server does not report it.", read=_engine_version,
         texts={
             "series": lambda context: _engine_version(context) or context.engine,
-            "difference": lambda context: context.snapshot.engine_version,
+            "difference": _known_version,
         },
-        series_key="engine_version", difference="setting", disclosure=Disclosure.ALWAYS,
+        series_key="engine_version", difference="setting", is_always_set=True, disclosure=Disclosure.ALWAYS,
         search=(SearchColumn(SearchScope.CONFIG, Config.engine_version),),
     ),
     Field(
@@ -178,7 +189,7 @@ def setting_field(key: str, values: Collection[Any] = ()) -> Field:
         read=read, rank=_kv_rank,
         texts={"series": text, "difference": (lambda context: context.weights.get(title)) if is_identity else text,
                "share": text},
-        series_key=key, difference="setting",
+        series_key=key, difference="setting", is_always_set=setting is not None and setting.is_always_set,
         disclosure=Disclosure.OWN_SETTING if setting is None else Disclosure.SETTING,
         is_share_fact=setting is not None and not is_identity,
         search=(SETTINGS_COLUMN,),

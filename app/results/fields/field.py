@@ -45,7 +45,7 @@ class RunContext:
     config_title: str = ""
     """The shortest name of the configuration that still differs from the others."""
     model_name: str = ""
-    """The model's name, in full where another model of a comparison shares it."""
+    """The model's name, in full where another model that is shown beside it shares it."""
     weights: Mapping[str, str] = field(default_factory=dict)
     """What distinguishes the model's weights from those of a comparison's other models, by the title of a setting."""
     hardware: str = ""
@@ -137,6 +137,8 @@ class Field:
     streams_metric: str | None = None
     """The metric that replaces `metric` at workloads with several streams."""
     transform: Callable[[float, RunContext], float | None] = identity
+    better: Literal["higher", "lower"] = "higher"
+    """Which values of a measured number are better."""
     of_workload: Callable[[Workload], float] | None = None
     """Reads the value from a workload, for a field that depends on the workload alone."""
     needs: Literal["", "config_title", "ceiling"] = ""
@@ -150,6 +152,8 @@ class Field:
     difference: Literal["", "setting", "procedure"] = ""
     """Whether a comparison names it as a difference: as a setting, which a verdict can be about (hardware and
     configuration), or as part of the procedure."""
+    is_always_set: bool = False
+    """Whether every run has some value of it: then one that is not stated is unknown, and no difference."""
     disclosure: Disclosure = Disclosure.NEVER
     is_share_fact: bool = False
     """Whether shares list it among the circumstances of a run."""

@@ -23,7 +23,7 @@ def metric_fields() -> list[Field]:
 def _metric_field(metric: Metric) -> Field:
     return Field(
         metric.key, metric.title, "Metrics", "number", metric.unit, metric.explanation,
-        missing="It was not measured there.", metric=metric.key, disclosure=Disclosure.ALWAYS,
+        missing="It was not measured there.", metric=metric.key, better=metric.better, disclosure=Disclosure.ALWAYS,
     )  # fmt: skip
 
 

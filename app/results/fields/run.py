@@ -51,7 +51,7 @@ RUN_FIELDS = [
     ),
     Field(
         "hardware", "Hardware", "Run", in_explorer=False, read=lambda context: context.hardware or None,
-        difference="setting", disclosure=Disclosure.ALWAYS, is_share_fact=True,
+        difference="setting", is_always_set=True, disclosure=Disclosure.ALWAYS, is_share_fact=True,
     ),
     Field(
         "server", "Server", "Run", read=lambda context: context.server or None,

@@ -11,6 +11,7 @@ from app.core.arrays import Floats, Places, np
 from app.core.i18n import N_, _, enumerated, lower_first
 from app.core.units import format_date, format_percent
 from app.metrics.base import Metric
+from app.results.compare.words import metric_change
 from app.results.hardware import HardwareChange
 from app.results.history.changepoint import ChangePoint, Development, Drift, development
 from app.results.history.table import HistoryTable
@@ -203,13 +204,15 @@ def is_worse(change: MetricShift | MetricDrift, metric: Metric) -> bool:
 
 
 def moved(shift: MetricShift, metric: Metric) -> str:
-    """Returns one metric of a shift in words, such as "decode −11 %"."""
-    return f"{lower_first(metric.title)} {format_percent(shift.point.change)}"
+    """Returns one metric of a shift in words, such as "decode 11 % slower"."""
+    return metric_change(metric.key, 1 + shift.point.change)
 
 
 def shift_words(shift: Shift, metrics: Sequence[Metric]) -> str:
-    """Returns a shift in words, such as "decode −11 % since 20 November 2026, same configuration"; `metrics` in the
-    order of the readings."""
+    """Returns a shift in words, such as "decode 11 % slower since 20 November 2026, same configuration".
+
+    `metrics` are in the order of the readings.
+    """
     moves = ", ".join(moved(metric_shift, metrics[metric_shift.place]) for metric_shift in shift.metrics)
     return _("{changes} since {at}, same configuration", changes=moves, at=format_date(shift.at))
 

@@ -140,6 +140,11 @@ class HistoryTable:
 
     # --- columns ---
 
+    @property
+    def prompt_codes(self) -> Integers:
+        """A number for each run: two runs have the same when they had the same prompt."""
+        return self._prompts
+
     def public_ids(self, places: Sequence[int] | Places) -> list[str]:
         """Returns the public ids of the runs at these places."""
         return [raw.decode() for raw in self._ids[places].tolist()]

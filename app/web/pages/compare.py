@@ -13,14 +13,15 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app import charts
+from app.core.unknown_settings import MAX_NAMED_SETTINGS
 from app.db import baselines
 from app.db.runs import MAX_QUEUED_AT_ONCE, runs_by_id
 from app.db.tables import now
 from app.metrics.base import SOURCES
 from app.results.compare import Comparison, compare
-from app.results.compare.differences import MAX_NAMED_SETTINGS
 from app.results.compare.observations import CONFIG, FEWEST, MOST, WORDS
-from app.results.compare.result import Subject, pair_scatter_words
+from app.results.compare.result import Subject, order_by, pair_scatter_words
+from app.results.compare.words import best_words, incomparable_words
 from app.results.run_filter import RunFilter
 from app.results.run_list import list_runs
 from app.suites import point_title
@@ -42,15 +43,17 @@ def show_comparison(
     run: Annotated[list[str], Query(default_factory=list)],
     pick: bool = False,
     base: str | None = None,
+    sort: str = "",
 ) -> Response:
     """The first run is the base. With fewer than two runs, or with `pick`, the page offers runs to choose from; its
-    form sends `base`, the base chosen before, or an empty one: then the oldest run becomes the base."""
+    form sends `base`, the base chosen before, or an empty one: then the oldest run becomes the base. `sort` is the
+    key of a metric: the results with its best values come first."""
     names = list(dict.fromkeys(name.strip() for name in run if name.strip()))
     if pick or len(names) < FEWEST:
         return _picker(request, session, names, where, is_choosing=pick)
     if base is not None:
         return RedirectResponse(_address(request, *_by_age(session, names, base)), status_code=303)
-    return _comparison(request, session, names, compare(session, names, engine_titles()))
+    return _comparison(request, session, names, compare(session, names, engine_titles()), sort)
 
 
 def _address(request: Request, *names: str) -> str:
@@ -65,7 +68,9 @@ def _by_age(session: Session, names: Sequence[str], base: str) -> list[str]:
     return sorted(names, key=lambda name: (name != base, queued_at.get(name, now())))
 
 
-def _comparison(request: Request, session: Session, names: Sequence[str], comparison: Comparison) -> Response:
+def _comparison(
+    request: Request, session: Session, names: Sequence[str], comparison: Comparison, sort: str
+) -> Response:
     # words of the address stay words: `latest` is another run tomorrow
     named_subjects = list(zip(names, comparison.subjects, strict=True))
     run_counts = Counter(map(_configuration, comparison.subjects))
@@ -88,6 +93,12 @@ def _comparison(request: Request, session: Session, names: Sequence[str], compar
         "compare.html",
         comparison=comparison,
         moves=moves,
+        incomparable=incomparable_words(comparison),
+        best=best_words(comparison),
+        order=order_by(comparison, sort),
+        sort=sort,
+        sort_links=_sort_links(url(*names), comparison),
+        as_chosen=f"{url(*names)}#figures",
         swapped=url(*reversed(names)) if len(names) == FEWEST else None,
         more=f"{url(*names)}&pick=true" if len(names) < MOST else None,
         api=f"{path_for(request, 'api_compare')}?{urlencode([('run', name) for name in names])}",
@@ -105,6 +116,14 @@ def _comparison(request: Request, session: Session, names: Sequence[str], compar
         unmatched=_unmatched_points(comparison),
         series=[charts.series_of(place) for place in range(len(comparison.subjects))],
     )
+
+
+def _sort_links(address: str, comparison: Comparison) -> dict[str, str]:
+    """The addresses of the same page sorted by a metric of the main point; none for two results."""
+    main = next((point for point in comparison.points if point.point == comparison.main), None)
+    if main is None or len(comparison.subjects) <= FEWEST:
+        return {}
+    return {row.metric: f"{address}&sort={row.metric}#figures" for row in main.all_rows}
 
 
 def _config_comparison(request: Request, comparison: Comparison, place: int) -> str | None:
@@ -131,7 +150,7 @@ def _unmatched_points(comparison: Comparison) -> list[str]:
             if point.n_measured == 1 and point.rows[0].cells[place].value is not None
         ]
         if points:
-            phrases.append(f"{subject.letter} at {' · '.join(points)}")
+            phrases.append(f"{subject.name} at {' · '.join(points)}")
     return phrases
 
 

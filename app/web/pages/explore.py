@@ -12,6 +12,7 @@ from app.charts import explore as charts
 from app.core.errors import BadInput
 from app.results import explore as explorer
 from app.results.explore import DataPoint, Exploration, View
+from app.results.explore.parts import mixed_words
 from app.results.explore.query import VIEW_PARAMETERS
 from app.results.fields.registry import grouped
 from app.results.run_filter import PARAMETERS
@@ -19,6 +20,7 @@ from app.schemas.explorer import ExplorerDocument
 from app.web.deps import ReadSession, declare_query
 from app.web.document_response import DocumentResponse
 from app.web.errors import error_responses
+from app.web.explore_presets import preset_links
 from app.web.filter_choices import filter_choices
 from app.web.paths import path_for
 from app.web.templates import engine_titles, render
@@ -43,8 +45,8 @@ def show_explorer(request: Request, session: ReadSession) -> Response:
         if data_point.public_id is not None:
             return run_path + data_point.public_id
         narrowed = {"at": explorer.value_key(data_point.x)}
-        if result.series is not None:
-            narrowed["among"] = explorer.value_key(data_point.series)
+        if result.series is not None or result.parts:
+            narrowed["among"] = explorer.line_key(data_point.line)
         return f"{single_runs}&{urlencode(narrowed)}"
 
     figure = charts.figure(result, link)
@@ -60,14 +62,18 @@ def show_explorer(request: Request, session: ReadSession) -> Response:
         figure=figure,
         chart_class=charts.chart_class(figure) if figure else "",
         problems=exploration.problems,
-        presets=exploration.presets,
+        presets=preset_links(request, exploration.presets, result.view, "explore"),
         groups=grouped(exploration.fields.values()),
         choices=filter_choices(session),
         sources=explorer.SOURCES,
         address=address,
         query=urlencode(result.view.query),
-        notes=charts.notes(result),
-        empty_text=charts.empty_text(result),
+        verdict=explorer.verdict(result),
+        left_out=explorer.left_out(result),
+        mixed=mixed_words(result.view),
+        marks=explorer.MARKS,
+        notes=explorer.notes(result),
+        empty_text=explorer.empty_text(result),
     )
     response.headers["hx-push-url"] = address(result.view)
     return response
@@ -90,7 +96,9 @@ def explore_csv(request: Request, session: ReadSession) -> Response:
     dependencies=[declare_query(VIEW_PARAMETERS, PARAMETERS)],
 )
 def explore_json(request: Request, session: ReadSession) -> Response:
-    """Parameters are those of the page: `x`, `y`, `series`, `source`, filters and `raw=on`."""
+    """Parameters are those of the page: `x`, `y`, `series`, `source`, `mark`, filters and `raw=on`.
+
+    No row mixes machines, hardware, engine versions, models, settings or prompt lengths unless `mix` names them."""
     return DocumentResponse(explorer.document(_without_problems(_explore(request, session)).result))
 
 

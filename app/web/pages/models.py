@@ -58,9 +58,9 @@ class DeviceCeiling(NamedTuple):
     does_not_fit: bool
 
 
-@router.get("/models", name="models")
+@router.get("/models/weights", name="model_weights")
 def list_models(request: Request, session: ReadSession) -> Response:
-    return render(request, "models.html", rows=[_model_row(model) for model in models.list_models(session)])
+    return render(request, "model_weights.html", rows=[_model_row(model) for model in models.list_models(session)])
 
 
 @router.get("/models/{model_id}", name="model")
