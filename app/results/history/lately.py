@@ -13,6 +13,7 @@ from app.core.i18n import _
 from app.core.units import format_date
 from app.core.unknown_settings import has_unknown_settings
 from app.db import configs
+from app.db.configs import ConfigDescription
 from app.db.database import cached_query
 from app.metrics import HEADLINE_METRICS, metrics
 from app.results import hardware
@@ -108,11 +109,8 @@ def _update(update: Update, engine_titles: Mapping[str, str]) -> RecentChange:
     )
 
 
-def _level_change(
-    change: Shift | SeriesDrift | _WrongOne, config: str, described: configs.ConfigDescription
-) -> RecentChange:
-    fingerprint = described.fingerprint
-    is_known = not has_unknown_settings(described.snapshot)
+def _level_change(change: Shift | SeriesDrift | _WrongOne, config: str, described: ConfigDescription) -> RecentChange:
+    fingerprint, is_known = described.fingerprint, not has_unknown_settings(described.snapshot)
     if isinstance(change, _WrongOne):
         sentence, public_id = change.run.sentence.rstrip("."), change.run.public_id
         return RecentChange("wrong", sentence, config, public_id, public_id, change.run.is_worse, fingerprint)

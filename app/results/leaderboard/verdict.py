@@ -7,7 +7,8 @@ from app.core.i18n import N_, _, enumerated
 from app.core.units import format_quantity
 from app.metrics.base import Metric
 from app.results.compare.words import change_words
-from app.results.leaderboard.rows import Leaderboard, Row
+from app.results.leaderboard.board import Leaderboard
+from app.results.leaderboard.rows import Row
 from app.stats.verdict import Ratio, Verdict, judge
 
 MOST_COMPARED = 6
