@@ -31,10 +31,10 @@ from app.results.history.update_scatter import (
     Scope,
     difference,
     hardware_blocks,
+    run_medians,
     version_blocks,
     widening,
 )
-from app.results.history.update_scatter import run_medians as run_medians
 from app.results.series import Series, SeriesIndex
 from app.stats.runs import median_variance
 from app.stats.student import t_quantile, two_sided_p

@@ -17,7 +17,8 @@ from app.db.database import cached_query
 from app.metrics.base import Metric
 from app.results import hardware
 from app.results.history.table import HistoryTable, merged, microseconds
-from app.results.history.updates import Update, run_medians, updates
+from app.results.history.update_scatter import run_medians
+from app.results.history.updates import Update, updates
 from app.results.leaderboard.rows import BestConfiguration, BuildChange, BuildResult, LatestRun, Row
 from app.results.leaderboard.view import LeaderboardView
 from app.results.series import series_index
