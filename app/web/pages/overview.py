@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from app.charts import year_sparkline
 from app.core.i18n import _
 from app.db import runs, servers
+from app.db.saved_views import pinned_views
 from app.db.tables import now
 from app.results.history.lately import RecentChange, recent_changes
 from app.results.latest import LatestResult, latest_result
@@ -49,6 +50,7 @@ def show_overview(request: Request, session: ReadSession) -> Response:
         n_more_changes=max(0, len(changes) - MOST_CHANGES),
         counts=counts,
         n_runs=sum(counts.values()),
+        pinned=pinned_views(session),
         board=board,
         best=board.rows[:MOST_BEST] if board else [],
         year_sparkline=year_sparkline,
