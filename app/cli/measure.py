@@ -21,6 +21,7 @@ from app.core.settings import Settings
 from app.core.units import format_duration, format_number
 from app.db import machines, restarts, runs, servers, suites
 from app.db.database import Database
+from app.db.runs import check_run_count
 from app.db.tables import Machine, Run
 from app.engines.base import STATED_ENGINE, ServerInfo
 from app.engines.http import is_loopback, normalise_base_url
@@ -29,7 +30,7 @@ from app.measure.active_run import RunProgress
 from app.measure.config_snapshot import server_facts
 from app.measure.runner import Runner
 from app.schemas.run_document import run_document
-from app.suites import BUILT_IN
+from app.suites import BUILT_IN, DEFAULT_SUITE
 
 EXIT_CODES = {"done": 0, "cancelled": 130}
 
@@ -67,11 +68,18 @@ def measure(
     engine: EngineKey = None,
     model: Annotated[str | None, typer.Option("--model", help="Model to measure, if the server has several.")] = None,
     suite: Annotated[
-        str, typer.Option("--suite", help=f"Suite to run: {', '.join(BUILT_IN)}, or your own.")
-    ] = "triple",
+        list[str] | None,
+        typer.Option(
+            "--suite",
+            help=f"Suite to run: {', '.join(BUILT_IN)}, or your own; {DEFAULT_SUITE} by default. Several take turns.",
+            show_default=False,
+        ),
+    ] = None,
     reps: Reps = None,
     warmup: Warmup = None,
-    run_count: Annotated[int, typer.Option("--runs", help="Number of runs, one after another.", min=1, max=20)] = 1,
+    run_count: Annotated[
+        int, typer.Option("--runs", "--times", help="Number of runs of each suite, one after another.", min=1, max=20)
+    ] = 1,
     assignments: Assignments = None,
     log: LogFile = None,
     note: Annotated[str, typer.Option("--note", help="Note for this run.")] = "",
@@ -83,19 +91,24 @@ def measure(
     settings = Settings()
     database = open_with_log(settings)
     runner = Runner(database, settings)
+    suite_keys = list(dict.fromkeys(suite or [DEFAULT_SUITE]))
+    check_run_count(run_count, len(suite_keys))
     with database.read() as session:  # a wrong suite or count is refused before a server is asked anything
-        suites.suite(session, suite).with_counts(reps, warmup)
+        for suite_key in suite_keys:
+            suites.suite(session, suite_key).with_counts(reps, warmup)
     slug = _server_slug(database, settings, runner, ServerOptions(url, server, engine, api_key))
     if log is not None:
         with database.write() as session:
             servers.edit_server(session, slug, log_path=parse_log_path(log))
     documents: list[dict[str, Any]] = []
-    for run_number in range(1, run_count + 1):
-        if run_count > 1:
-            say(f"Run {run_number} of {run_count}.", err=True)
+    in_turn = suite_keys * run_count
+    for run_number, suite_key in enumerate(in_turn, start=1):
+        if len(in_turn) > 1:
+            suite_name = f", suite {suite_key}" if len(suite_keys) > 1 else ""
+            say(f"Run {run_number} of {len(in_turn)}{suite_name}.", err=True)
         public_id = runner.perform(
             slug,
-            suite,
+            suite_key,
             TerminalProgress(),
             repetitions=reps,
             warmups=warmup,
@@ -113,7 +126,7 @@ def measure(
         if _exit_code(documents[-1]):  # a run that fails or is cancelled is the last one
             break
     if as_json:
-        print_json(documents if run_count > 1 else documents[0])
+        print_json(documents if len(in_turn) > 1 else documents[0])
     if code := _exit_code(documents[-1]):
         raise typer.Exit(code)
 

@@ -109,7 +109,9 @@ def baseline_lines(standing: Mapping[str, Any] | None) -> list[str]:
 
 def previous_lines(previous: Mapping[str, Any]) -> list[str]:
     """Says how a run compares with the one before it; `previous` is that of the run's document."""
-    return _main_verdict_lines(f"Against run {previous['id']}, the newest before that change", previous)
+    return _main_verdict_lines(
+        f"Against run {previous['id']}, the newest of the nearest earlier configuration", previous
+    )
 
 
 def _main_verdict_lines(title: str, main: Mapping[str, Any]) -> list[str]:

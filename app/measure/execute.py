@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -34,7 +35,8 @@ from app.measure.config_snapshot import (
     server_facts,
 )
 from app.measure.interference import BusyCheck, read_counters
-from app.measure.job import Job, Prepared, prepare, step_label
+from app.measure.job import Job, Prepared, prepare, sample_marks, step_label
+from app.measure.live import LiveWriter
 from app.measure.notify import notify_run_ended
 from app.measure.play import failure_reason, run_suite
 from app.measure.server_load import load_metrics, watch_server_load
@@ -42,6 +44,7 @@ from app.measure.server_log import open_server_log
 from app.measure.server_process import port_of
 from app.measure.waiting import Phase, Stop, WaitLimits, wait_until_ready
 from app.results import hardware
+from app.results.run_time import EarlierRuns
 
 log = logging.getLogger(__name__)
 
@@ -198,6 +201,7 @@ def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, 
     stated = freezer.stated_words()
     active.run.evidence = run_checks.before(prepared, freezer.warnings(), load_share, stated)
     active.planned = active.suite.sample_count(prepared.fitting)
+    active.marks = sample_marks(active.suite, prepared.fitting, ())
     if stated is not None:
         active.listen(RunProgress(stated, 0, active.planned))
     with active.database.write() as session:
@@ -208,8 +212,19 @@ def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, 
             evidence=active.run.evidence,
             samples_planned=active.planned,
             main_point_key=prepared.cases[0][0].point.key,
-            progress={"phase": _("Measuring."), "step": step_label(active.suite, prepared.fitting, 0)},
+            progress={
+                "phase": _("Measuring."),
+                "step": step_label(active.suite, prepared.fitting, 0),
+                "marks": active.marks,
+                **_expected_end(session, active, prepared),
+            },
         )
+
+
+def _expected_end(session: Session, active: ActiveRun, prepared: Prepared) -> dict[str, float]:
+    """How long the run takes by earlier ones, until its first sample gives a better estimate; empty where unknown."""
+    time_of_run = EarlierRuns(session, active.run.server_id, None).time_of(active.suite, prepared.fitting)
+    return {"remaining_s": time_of_run.seconds, "at": time.time()} if time_of_run else {}
 
 
 def _play(active: ActiveRun, job: Job, prepared: Prepared, freezer: ConfigFreezer, api_key: str | None) -> None:
@@ -218,13 +233,15 @@ def _play(active: ActiveRun, job: Job, prepared: Prepared, freezer: ConfigFreeze
         watch_sensors(active.is_local, active.settings, port_of(job.client.base_url)) as active.sensors,
         watch_server_load(job.engine, job.client, api_key, active.settings) as active.server_load,
         open_server_log(active.server.log_path, job.engine.answering(job.client)) as (server_log, log_problem),
+        LiveWriter(workers.live_path(active.settings, active.run.public_id)) as live,
     ):
+        job.client.on_stream = live.add_stream
         if active.busy_check is not None:
             processes = (active.sensors, active.server_load)
             active.busy_check.meter.own_pids = [process.pid for process in processes if process and process.pid]
             job = replace(job, busy_check=active.busy_check if active.settings.sensors else None)
         active.warn(log_problem)
-        for step in run_suite(replace(job, log=server_log), prepared, active.stop):
+        for step in run_suite(replace(job, log=server_log, live=live), prepared, active.stop):
             if isinstance(step, Phase):
                 active.report_phase(step)
             else:

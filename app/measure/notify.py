@@ -32,7 +32,8 @@ class Message(NamedTuple):
 
 
 def notify_run_ended(database: Database, settings: Settings, public_id: str) -> None:
-    """Notifies of a run that has just ended and was stored, if it failed or is worse than its baseline."""
+    """Notifies of a run that has just ended and was stored, if it failed, stands off from the other runs of its
+    configuration, or is worse than its baseline."""
     if settings.notify_urls is None:
         return
     try:
@@ -53,9 +54,14 @@ def _message(result: RunResult) -> Message | None:
     where = f"Suite {run.suite_key} on {result.server.name}, machine {result.machine.name}; run {run.public_id}."
     if run.status == "failed":
         return Message(f"{what} failed", (run.error or "", where))
-    if run.status == "done" and (sentence := _worse_than_baseline(result.verdicts.standing)):
-        return Message(f"{what} is worse than its baseline", (sentence, where))
-    return None
+    if run.status != "done":
+        return None
+    worse, wrong = _worse_than_baseline(result.verdicts.standing), result.wrong
+    if wrong:
+        advice = f"Run it again to be sure, or leave it out: `roofmark hide {run.public_id} --reason WHY`."
+        title = f"{what}: {wrong.brief} the other runs"
+        return Message(title, (wrong.sentence, wrong.details, worse, advice, where))
+    return Message(f"{what} is worse than its baseline", (worse, where)) if worse else None
 
 
 def _worse_than_baseline(standing: Standing | None) -> str:

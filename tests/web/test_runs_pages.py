@@ -65,12 +65,18 @@ def test_hostile_text_stays_text(client: TestClient, database: Database, seeded:
 
 def test_the_form_offers_servers_suites_and_what_is_not_known(client: TestClient, server: str) -> None:
     page = client.get("/runs/new").text
-    for text in (f'value="{server}" selected', 'value="triple" checked', "Lengths", "KV cache type K", "Enter it once"):
+    for text in (
+        f'value="{server}" selected',
+        'value="triple" checked',
+        "Lengths",
+        "KV cache type K",
+        "Enter what you know",
+    ):
         assert text in page
 
 
 def test_a_suite_that_does_not_fit_says_so_before_it_runs(client: TestClient, server: str) -> None:
-    page = client.get(f"/runs/new/checks?server={server}&suite=lengths", headers={"hx-request": "true"}).text
+    page = client.get(f"/runs/new/plan?server={server}&suite=lengths", headers={"hx-request": "true"}).text
     assert "8,0" in page
     assert "4,096" in page
     assert "<html" not in page

@@ -9,6 +9,7 @@ from app.charts.history.panels import Panel, layout_of, pad, panels_of
 from app.charts.history.traces import CONFIGURATION, Series, series_of
 from app.core.i18n import _, enumerated, joined, lower_first
 from app.core.units import format_date, format_number, plural
+from app.core.unknown_settings import has_unknown_settings
 from app.db.configs import ConfigDescription
 from app.metrics import HEADLINE_METRICS
 from app.metrics.base import Metric
@@ -47,9 +48,11 @@ def history(
     panels = panels_of(metrics)
     all_series = series_of(points, configs, titles, by, engine_titles, hardware)
     server_changes = marks.changes_of(points, configs, engine_titles, hardware)
+    changed = {shift.config_id for shift in shifts} | {drift.config_id for drift in drifts}
+    known = {config_id for config_id in changed if not has_unknown_settings(configs[config_id].snapshot)}
     lists = (
-        marks.shift_list(shifts, metrics, titles, run_link),
-        marks.drift_list(drifts, metrics, titles, run_link),
+        marks.shift_list(shifts, metrics, titles, run_link, known),
+        marks.drift_list(drifts, metrics, titles, run_link, known),
         marks.change_list(server_changes),
     )
     return Figure(

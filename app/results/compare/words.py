@@ -20,7 +20,7 @@ LEGEND: Mapping[str, str] = {
     "worse": N_("worse"),
     "same": N_("the same"),
     "inconclusive": N_("inconclusive"),
-    "mixed": N_("better and worse"),
+    "mixed": N_("mixed"),
 }
 """What the signs mean."""
 
@@ -68,11 +68,12 @@ def verdict_words(ratios: Mapping[str, Ratio]) -> str:
     changed = enumerated(_named(key, change=ratio_words(key, ratios[key])) for key in settled) if settled else ""
     alike = _named(*same, change=_("the same")) if same else ""
     unclear = [
-        _named(key, change=ratio_words(key, ratio))
+        _named(key, change=change_words(key, ratio.value))
         for key, ratio in ratios.items()
         if ratio.verdict is Verdict.INCONCLUSIVE
     ]
-    return joined(changed, alike, enumerated(unclear) if unclear else "", by="; ")
+    open_words = _("perhaps {changes}", changes=enumerated(unclear)) if unclear else ""
+    return joined(changed, alike, open_words, by="; ")
 
 
 def brief_words(ratios: Mapping[str, Ratio]) -> str:
@@ -111,24 +112,23 @@ def best_words(comparison: Comparison) -> str:
     )
 
 
-def incomparable_words(comparison: Comparison) -> tuple[str, ...]:
-    """Returns what makes subjects incomparable, or compares more than it seems: other suites, and other machines."""
+def incomparable_words(comparison: Comparison, is_named: bool = True) -> tuple[str, ...]:
+    """Returns what makes subjects incomparable, or compares more than it seems: other suites, and other machines; their
+    names only with `is_named`."""
     suites, machines = (
         list(dict.fromkeys(getattr(subject, part) for subject in comparison.subjects))
         for part in ("suite_key", "machine")
     )
     sentences = []
     if len(suites) > 1:
-        sentences.append(
-            _("These results cannot be compared: they are of different suites, {suites}.", suites=enumerated(suites))
-        )
+        named = _("They cannot be compared: they are of different suites, {names}.", names=enumerated(suites))
+        sentences.append(named if is_named else _("They cannot be compared: they are of different suites."))
     if len(machines) > 1:
-        sentences.append(
-            _(
-                "These results are of different machines, {machines}: every difference may be the machine's.",
-                machines=enumerated(machines),
-            )
+        named = _(
+            "They are of different machines, {names}, so a difference may be the machine's.", names=enumerated(machines)
         )
+        unnamed = _("They are of different machines, so a difference may be the machine's.")
+        sentences.append(named if is_named else unnamed)
     return tuple(sentences)
 
 

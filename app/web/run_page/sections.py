@@ -21,6 +21,7 @@ from app.results.compare import Standing
 from app.results.compare.scatter import MainVerdict
 from app.results.load_run import LeftOut, RunResult
 from app.results.previous import Previous
+from app.results.wrong_runs import WrongRun
 from app.web import calculator
 from app.web.progress import Progress
 from app.web.rerun import rerun_fields
@@ -95,6 +96,16 @@ class State(Section):
     progress: Progress | None
     """None for a run that has ended."""
     has_samples: bool
+
+
+@dataclass(frozen=True)
+class Wrong(Section):
+    """How the run stands off from the other runs of its configuration."""
+
+    template = "_run_wrong.html"
+
+    wrong: WrongRun
+    can_run: bool
 
 
 @dataclass(frozen=True)
@@ -259,7 +270,7 @@ class AgainstBaseline(Section):
 
 @dataclass(frozen=True)
 class Changes(Section):
-    """What changed since the server's previous configuration."""
+    """What changed since the nearest earlier configuration."""
 
     template = "_run_changes.html"
 
@@ -295,8 +306,9 @@ class Note(Section):
     """Suggested reasons to hide it."""
 
 
-def note(run: Run, *, is_running: bool) -> Note:
-    return Note(run, is_running, [_(reason) for reason in REASONS])
+def note(result: RunResult, *, is_running: bool) -> Note:
+    suggested = [result.wrong.sentence] if result.wrong else []
+    return Note(result.run, is_running, [*suggested, *(_(reason) for reason in REASONS)])
 
 
 # --- hardware --------------------------------------------------------------------------------------------------------
