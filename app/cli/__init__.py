@@ -48,6 +48,8 @@ COMMANDS = {
     "unhide": CommandEntry("runs", "Include a hidden run in histories and statistics again."),
     "delete": CommandEntry("runs", "Delete a run, after showing what is deleted with it."),
     "compare": CommandEntry("compare", "Compare runs: what differs, ratios with 95 % intervals, and verdicts."),
+    "updates": CommandEntry("history", "List engine updates, and how they changed TTFT, prefill and decode."),
+    "note": CommandEntry("history", "Manage notes in the history, such as a new power supply."),
     "baseline": CommandEntry("compare", "Manage the runs that later runs are compared with."),
     "shares": CommandEntry("share", "Manage shared links."),
     "machine": CommandEntry("machine", "Detect, list and measure hardware."),

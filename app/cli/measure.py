@@ -18,7 +18,7 @@ from app.core.config_settings import SETTINGS, parse_log_path, parse_setting, se
 from app.core.errors import BadInput, ServerError, ServerErrorKind
 from app.core.secrets import Secrets
 from app.core.settings import Settings
-from app.core.units import format_duration, format_number
+from app.core.units import format_duration, format_number, format_quantity
 from app.db import machines, restarts, runs, servers, suites
 from app.db.database import Database
 from app.db.runs import check_run_count
@@ -280,7 +280,9 @@ class TerminalProgress:
         self._last_text = ""
 
     def __call__(self, progress: RunProgress) -> None:
-        text = self._sample(progress) if progress.sample else progress.phase
+        if progress.arrived is not None and not sys.stderr.isatty():
+            return
+        text = self._sample(progress) if progress.sample else self._arriving(progress)
         is_repeated = progress.sample is None and text == self._last_text
         self._last_text = text
         if is_repeated:
@@ -290,11 +292,17 @@ class TerminalProgress:
         self._rewriting = on_terminal and progress.sample is None
         typer.echo(start + printable(text), err=True, nl=not self._rewriting)
 
+    def _arriving(self, progress: RunProgress) -> str:
+        if (arrived := progress.arrived) is None:
+            return progress.phase
+        rate = f", {format_number(arrived.per_s)} tok/s" if arrived.per_s is not None else ""
+        return f"{progress.done + 1:>3}/{progress.planned}  about {arrived.events:,} tokens so far{rate}"
+
     def _sample(self, progress: RunProgress) -> str:
         sample, last = progress.sample, progress.last or {}
         assert sample is not None
         triple = (
-            f"TTFT {format_number(last.get('ttft_ms'))} ms, "
+            f"TTFT {format_quantity(last.get('ttft_ms'), 'ms')}, "
             f"prefill {format_number(last.get('prefill_tokens_per_s'))} tok/s, "
             f"decode {format_number(last.get('decode_tokens_per_s'))} tok/s"
         )

@@ -8,7 +8,7 @@ from app.cli.verdicts import baseline_lines, previous_lines
 from app.core.config_settings import format_setting, setting_title
 from app.core.i18n import as_sentence, enumerated
 from app.core.samples import Workload
-from app.core.units import DASH, format_number, plural, spread
+from app.core.units import DASH, format_number, format_under, plural, quantity_parts, spread
 from app.core.unknown_settings import unknown_text
 from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, further_metrics, metrics, preferred
 from app.results.compare.result import unsound_run_words
@@ -112,9 +112,12 @@ def _metric_line(key: str, point: dict[str, Any], width: int) -> str:
     if shown is None:
         reason = next((null["reason"] for null in point["nulls"] if null["key"] == key), None)
         return f"{title} {DASH}  {NULL_REASONS.get(reason, '') if reason else ''}".rstrip()
-    spread_text, _ = spread(shown["value"], shown["standard_deviation"], shown["low"], shown["high"])
-    value = f"{format_number(shown['value']):>7} {metric.unit:<5} {spread_text:<8}"
-    other_sources = [f"{source} {format_number(row['value'])}" for source, row in by_source.items() if row is not shown]
+    spread_text, _ = spread(shown["value"], shown["standard_deviation"], shown["low"], shown["high"], metric.unit)
+    figure, unit = quantity_parts(shown["value"], metric.unit)
+    value = f"{figure:>7} {unit:<5} {spread_text:<8}"
+    other_sources = [
+        f"{source} {format_under(row['value'], metric.unit)}" for source, row in by_source.items() if row is not shown
+    ]
     origin = "; ".join([f"{shown['source']}, {plural(shown['samples'], 'sample')}", *other_sources])
     return f"{title} {value}  ({origin})"
 

@@ -112,6 +112,10 @@ def distinguishing_settings(
     return {config_id: [phrases[key] for key in phrases if key in differing] for config_id, phrases in details.items()}
 
 
+def _is_kv_uniform(snapshot: Snapshot) -> bool:
+    return snapshot.settings.get("kv_type_k") == snapshot.settings.get("kv_type_v")
+
+
 def _details(snapshot: Snapshot, engine_titles: Mapping[str, str]) -> dict[str, str]:
     engine = engine_titles.get(snapshot.engine, snapshot.engine)
     details = {"engine": f"{engine} {snapshot.engine_version or ''}".strip()}
@@ -119,6 +123,9 @@ def _details(snapshot: Snapshot, engine_titles: Mapping[str, str]) -> dict[str, 
         if snapshot.settings[key] == DEFAULT:  # what nobody set distinguishes from what somebody did by its absence
             continue
         details[key] = f"{setting_title(key)} {format_setting(snapshot.settings[key], key)}"
+    if snapshot.settings.get("kv_type_k") is not None and _is_kv_uniform(snapshot):  # said once
+        details["kv_type_k"] = _("KV cache {type}", type=format_setting(snapshot.settings["kv_type_k"], "kv_type_k"))
+        del details["kv_type_v"]
     if snapshot.labels:
         details["labels"] = ", ".join(sorted(snapshot.labels))
     return details

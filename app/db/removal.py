@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement
@@ -13,7 +13,7 @@ from app.core.errors import Conflict
 from app.core.i18n import _
 from app.core.units import plural
 from app.db import machines, runs, servers
-from app.db.tables import ENDED_STATES, Baseline, Config, Machine, Measurement, Run, SampleRow, Server
+from app.db.tables import ENDED_STATES, Annotation, Baseline, Config, Machine, Measurement, Run, SampleRow, Server
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class DeletionSummary:
     servers: int = 0
     baselines: tuple[str, ...] = ()
     """`model, suite` of each baseline among these runs."""
+    annotations: int = 0
+    """A machine's notes in the history."""
 
 
 def run_deletion_summary(session: Session, public_id: str) -> DeletionSummary:
@@ -54,7 +56,9 @@ def server_deletion_summary(session: Session, slug: str) -> DeletionSummary:
 def machine_deletion_summary(session: Session, slug: str) -> DeletionSummary:
     """What is deleted with a machine. Raises NotFound."""
     of_machine = _of_machine(session, slug)
-    return _deletion_summary(session, *of_machine, n_servers=len(of_machine[1]))
+    summary = _deletion_summary(session, *of_machine, n_servers=len(of_machine[1]))
+    of_it = Annotation.machine_id == machines.machine(session, slug).id
+    return replace(summary, annotations=_count(session, Annotation, of_it))
 
 
 def delete_run(session: Session, public_id: str) -> None:

@@ -377,3 +377,32 @@ class Share(SQLModel, table=True):
     schema_version: int = 1
     created_at: datetime = Field(default_factory=now)
     revoked_at: datetime | None = None
+
+
+class Annotation(SQLModel, table=True):
+    """What a person notes in the history at a moment, such as a new power supply."""
+
+    id: int | None = Field(default=None, primary_key=True)
+    machine_id: int | None = Field(default=None, foreign_key="machine.id", ondelete="CASCADE", index=True)
+    """None: it is about all machines."""
+    at: datetime
+    text: str = Field(max_length=200)
+    created_at: datetime = Field(default_factory=now)
+
+    machine: Machine | None = Relationship()
+
+
+class SavedView(SQLModel, table=True):
+    """A page with its filters, under a name."""
+
+    __tablename__ = "saved_view"
+
+    id: int | None = Field(default=None, primary_key=True)
+    name: str = Field(unique=True, max_length=80)
+    page: str = Field(max_length=20)
+    """The name of the page's route, one of db.saved_views.PAGES."""
+    query: str = Field(max_length=2000)
+    """The query of its address."""
+    is_pinned: bool = False
+    """Whether the pages show it on top, the overview too."""
+    created_at: datetime = Field(default_factory=now)

@@ -18,6 +18,7 @@ from app.hardware.sensor_process import SensorProcess, sensor_columns
 from app.hardware.sensors import SensorReading
 from app.measure.interference import BusyCheck
 from app.measure.job import Prepared, TimedSample, sample_marks, step_label
+from app.measure.live import Arrived
 from app.measure.waiting import Phase, Stop
 from app.metrics import headline_metrics, token_times
 from app.suites import Case, Suite
@@ -37,6 +38,8 @@ class RunProgress:
     """The headline metrics of the newest sample."""
     remaining_s: float | None = None
     sample: Sample | None = None
+    arrived: Arrived | None = None
+    """What of an answer has come, on the way to its end."""
 
 
 Listener = Callable[[RunProgress], None]
@@ -99,6 +102,10 @@ class ActiveRun:
             self.stop.request()
         self.listen(RunProgress(phase.sentence, len(self.timed_samples), self.planned, last))
         self.stop.check()
+
+    def show_arrived(self, arrived: Arrived) -> None:
+        """Shows a terminal what has come; nothing is stored, and it is called while an answer is read."""
+        self.listen(RunProgress(_("Measuring."), len(self.timed_samples), self.planned, arrived=arrived))
 
     def store_sample(self, timed: TimedSample, prepared: Prepared) -> None:
         """Stores a sample as soon as it is taken, with the sensors of its round and the progress of the run."""

@@ -233,7 +233,7 @@ def _play(active: ActiveRun, job: Job, prepared: Prepared, freezer: ConfigFreeze
         watch_sensors(active.is_local, active.settings, port_of(job.client.base_url)) as active.sensors,
         watch_server_load(job.engine, job.client, api_key, active.settings) as active.server_load,
         open_server_log(active.server.log_path, job.engine.answering(job.client)) as (server_log, log_problem),
-        LiveWriter(workers.live_path(active.settings, active.run.public_id)) as live,
+        LiveWriter(workers.live_path(active.settings, active.run.public_id), active.show_arrived) as live,
     ):
         job.client.on_stream = live.add_stream
         if active.busy_check is not None:

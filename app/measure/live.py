@@ -14,8 +14,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -29,10 +29,13 @@ from app.engines.protocol.trace_builder import OPENAI_DIALECT
 log = logging.getLogger(__name__)
 
 INTERVAL_S = 0.25
+NOTICE_S = 1.0
 MAX_ROUND_BYTES = 1 << 20
 """Of a round's text: what comes after it is counted only."""
 RATE_SPAN_NS = 3_000_000_000
 """The rate is that of so many last nanoseconds."""
+MIN_RATE_MOMENTS = 4
+"""However long ago they were: a slow stream has few in that time."""
 MIN_RATE_SPAN_NS = 500_000_000
 """Over less, pieces that came together look like a burst."""
 
@@ -58,10 +61,30 @@ class LiveRound:
 # --- the worker's side -----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Arrived:
+    """How many events of a round have come by a moment (`time.monotonic`): about as many as tokens."""
+
+    round: int
+    events: int
+    at_s: float
+    per_s: float | None = None
+    """Since the notice before; None for the first one of a round."""
+
+    def rate_since(self, before: "Arrived") -> float | None:
+        """Events per second since an earlier moment of the same round; None where it was of another."""
+        is_later = before.round == self.round and before.at_s < self.at_s
+        return (self.events - before.events) / (self.at_s - before.at_s) if is_later else None
+
+
+Notice = Callable[[Arrived], None]
+
+
 @dataclass(eq=False)
 class _Stream:
     rows: Rows
     written: int = 0
+    events: int = 0
 
 
 @dataclass(eq=False)
@@ -75,8 +98,10 @@ class _Round:
 class LiveWriter:
     """Writes what arrives while its block runs. A file that cannot be written is given up; measuring goes on."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, notice: Notice | None = None) -> None:
+        """`notice` is told once a second what has arrived, if there is more; on the thread that writes."""
         self._path = path
+        self._notice, self._noticed = notice, Arrived(0, 0, time.monotonic())
         self._file: IO[bytes] | None = None
         self._round: _Round | None = None
         self._numbers = 0
@@ -114,6 +139,18 @@ class LiveWriter:
             except OSError:  # a full disk: the run matters, the view of it does not
                 log.warning("what is arriving cannot be shown", exc_info=True)
                 return
+            self._tell(
+                Arrived(current.about.number, sum(stream.events for stream in current.streams), time.monotonic())
+            )
+
+    def _tell(self, arrived: "Arrived") -> None:
+        before = self._noticed
+        is_news = arrived.events and (arrived.round, arrived.events) != (before.round, before.events)
+        if not is_news or arrived.at_s - before.at_s < NOTICE_S:
+            return
+        self._noticed = arrived
+        if self._notice is not None:
+            self._notice(replace(arrived, per_s=arrived.rate_since(before)))
 
     def _append(self, current: _Round) -> None:
         if not current.is_created:
@@ -143,6 +180,7 @@ def _record(current: _Round, index: int, stream: _Stream) -> bytes:
     stream.written = end = len(rows)
     body = b"".join([piece for _, piece in rows[start:end]])
     events = body.count(b"data:") or body.count(b"\n")
+    stream.events += events
     if index == 0:
         current.size_bytes += len(body)
     if index or current.size_bytes > MAX_ROUND_BYTES:
@@ -222,7 +260,8 @@ class LiveReader:
         if not self._moments:
             return None
         end_ns = max(at_ns for at_ns, _ in self._moments)
-        self._moments = [moment for moment in self._moments if moment[0] >= end_ns - RATE_SPAN_NS]
+        recent = [moment for moment in self._moments if moment[0] >= end_ns - RATE_SPAN_NS]
+        self._moments = recent if len(recent) >= MIN_RATE_MOMENTS else self._moments[-MIN_RATE_MOMENTS:]
         (start_ns, start), (stop_ns, stop) = self._moments[0], self._moments[-1]
         span_ns = stop_ns - start_ns
         return (stop - start) / span_ns * 1e9 if span_ns >= MIN_RATE_SPAN_NS else None

@@ -1,4 +1,5 @@
-"""Notifications about runs that ended badly, sent through Apprise to the services in the settings.
+"""Notifications about runs that ended badly and engine updates that changed a speed, sent through Apprise to the
+services in the settings.
 
 A notification that fails does not fail the run: the error is in the log and in the run's evidence. Addresses contain
 passwords, so messages only have the names of their services.
@@ -8,13 +9,18 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from sqlmodel import Session
+
+from app import engines
 from app.core.errors import BadInput
 from app.core.settings import Settings
-from app.core.units import change_interval
+from app.core.units import change_interval, format_date
 from app.db import runs
 from app.db.database import Database
 from app.results.compare import Standing
 from app.results.compare.words import metric_change
+from app.results.history.news import completed_by
+from app.results.history.updates import update_words
 from app.results.load_run import RunResult, load_run
 from app.stats.verdict import Verdict
 
@@ -33,14 +39,14 @@ class Message(NamedTuple):
 
 def notify_run_ended(database: Database, settings: Settings, public_id: str) -> None:
     """Notifies of a run that has just ended and was stored, if it failed, stands off from the other runs of its
-    configuration, or is worse than its baseline."""
+    configuration, is worse than its baseline, or made the change of an engine update certain."""
     if settings.notify_urls is None:
         return
     try:
         with database.read() as session:
             message = _message(load_run(session, public_id))
-        problem = send(settings, message) if message else ""
-        if problem:
+            messages = [*([message] if message else []), *_of_updates(session, public_id)]
+        if problem := " ".join(dict.fromkeys(filter(None, (send(settings, message) for message in messages)))):
             log.warning("run %s: %s", public_id, problem)
             with database.write() as session:
                 runs.add_warning(session, public_id, problem)
@@ -62,6 +68,17 @@ def _message(result: RunResult) -> Message | None:
         title = f"{what}: {wrong.brief} the other runs"
         return Message(title, (wrong.sentence, wrong.details, worse, advice, where))
     return Message(f"{what} is worse than its baseline", (worse, where)) if worse else None
+
+
+def _of_updates(session: Session, public_id: str) -> list[Message]:
+    """Returns a message for each engine update that the run has made certain, so that each is told once."""
+    return [
+        Message(
+            update_words(update, engines.titles()),
+            (f"On {update.machine}, since {format_date(update.at)}; run {public_id} made it certain.",),
+        )
+        for update in completed_by(session, public_id)
+    ]
 
 
 def _worse_than_baseline(standing: Standing | None) -> str:

@@ -15,8 +15,11 @@ def distinct_titles(configs: Mapping[int, ConfigDescription], engine_titles: Map
     counts = Counter(titles.values())
     for shared_title in [title for title, count in counts.items() if count > 1]:
         group = {key: configs[key].snapshot for key, title in titles.items() if title == shared_title}
-        for key, settings in distinguishing_settings(group, engine_titles).items():
-            titles[key] = " · ".join([shared_title, *(settings or [configs[key].fingerprint[:6]])])
+        phrases = distinguishing_settings(group, engine_titles)
+        are_several_alike = sum(not own for own in phrases.values()) > 1
+        for key, settings in phrases.items():
+            fingerprint = [configs[key].fingerprint[:6]] if are_several_alike else []
+            titles[key] = " · ".join([shared_title, *(settings or fingerprint)])
     return titles
 
 

@@ -30,6 +30,8 @@ class Column:
     metric: str | None = None
     text: Callable[[RunRow], str | None] | None = None
     """None for a metric, and for the columns that a page draws in its own way."""
+    unit: str = ""
+    """The unit of a metric, which stands in the title."""
     sort: str | None = None
     """What the list is sorted by when its title is clicked; None: not sortable."""
 
@@ -70,7 +72,13 @@ def columns(session: Session) -> dict[str, Column]:
         *(column for column in own if column.key not in _LAST),
         *(_setting_column(key) for key in ordered_setting_keys(used)),
         *(
-            Column(metric.key, with_unit(metric.title, metric.unit), metric=metric.key, sort=metric.alias or metric.key)
+            Column(
+                metric.key,
+                with_unit(metric.title, metric.unit),
+                metric=metric.key,
+                unit=metric.unit,
+                sort=metric.alias or metric.key,
+            )
             for metric in metrics().values()
         ),
         *(column for column in own if column.key in _LAST),

@@ -216,30 +216,10 @@ def latest_per_config(session: Session, where: RunFilter | None = None) -> list[
     return _rows(session, query.order_by(col(Run.started_at).desc()), HEADLINE_METRICS)
 
 
-@cached_query(maxsize=2)
-def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str], list[float]]:
-    """Returns the decode speeds of the newest runs of each configuration and suite, oldest first."""
-    age = func.row_number().over(
-        partition_by=[col(Run.config_id), col(Run.suite_key)], order_by=[col(Run.started_at).desc(), col(Run.id).desc()]
-    )
-    newest = (
-        select(col(Run.id), age.label("age")).where(Run.status == "done", col(Run.config_id).is_not(None), NOT_HIDDEN)
-    ).subquery()
-    query = (
-        select(Run.config_id, Run.suite_key, Measurement.value)
-        .join(newest, newest.c.id == col(Run.id))
-        .join(Measurement, _IS_SHOWN)
-        .where(
-            newest.c.age <= per_config,
-            Measurement.metric == "decode_tokens_per_s",
-            col(Measurement.value).is_not(None),
-        )
-        .order_by(newest.c.age.desc())
-    )
-    trends: dict[tuple[int, str], list[float]] = {}
-    for config_id, suite_key, value in session.execute(query):
-        trends.setdefault((config_id, suite_key), []).append(value)
-    return trends
+def headline_of(session: Session, run_id: int) -> Mapping[str, ShownMetric]:
+    """Returns the headline metrics of a run by key."""
+    shown = _shown_metrics(session, [run_id], HEADLINE_METRICS).get(run_id, {})
+    return {key: shown.get(key, NOT_MEASURED) for key in HEADLINE_METRICS}
 
 
 _COLUMNS: dict[str, Any] = {

@@ -19,7 +19,7 @@ from sqlmodel import Session, col
 
 from app.core.arrays import Floats, Places, np
 from app.core.i18n import _, as_sentence, enumerated, joined, loads, lower_first, upper_first
-from app.core.units import format_number
+from app.core.units import pair_parts
 from app.db.database import cached_query
 from app.db.measurements import EVIDENCE_PARTS, stored_parts
 from app.db.tables import Measurement, Run
@@ -97,16 +97,19 @@ class WrongRun:
     @property
     def details(self) -> str:
         """Returns the figures, and the likely cause where one is known."""
+        pairs = [
+            (metric, *pair_parts(metric.value, metric.usual, metrics()[metric.key].unit)) for metric in self.metrics
+        ]
         figures = [
             _(
                 "{metric}: {value} {unit}, where the median of {n} others is {usual}",
                 metric=_(metrics()[metric.key].title),
-                value=format_number(metric.value),
-                usual=format_number(metric.usual),
-                unit=metrics()[metric.key].unit,
+                value=value,
+                usual=usual,
+                unit=unit,
                 n=metric.others,
             )
-            for metric in self.metrics
+            for metric, value, usual, unit in pairs
         ]
         return joined(*map(as_sentence, figures), self.cause)
 

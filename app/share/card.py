@@ -10,7 +10,7 @@ from PIL.ImageFont import FreeTypeFont
 
 from app.core import files
 from app.core.i18n import lower_first
-from app.core.units import format_number, spread
+from app.core.units import format_number, format_under, quantity_parts, spread
 from app.share.snapshot import CeilingShare, MetricBar, MetricBars, Snapshot, Tile
 
 WIDTH, HEIGHT = 1200, 630
@@ -110,11 +110,11 @@ class _Pen:
 
     def _tile(self, tile: Tile, x: float, top: float, width: float) -> None:
         self.text(x, top + 44, self.shortened(tile.title, width, 22, MEDIUM), 22, MEDIUM, _MUTED)
-        value = format_number(tile.value)
+        value, unit = quantity_parts(tile.value, tile.unit)
         large = next(size for size in (68, 56, 44, 32) if self.length(value, size, SEMIBOLD) < width - 80 or size == 32)
         self.text(x, top + 114, value, large, SEMIBOLD)
-        self.text(x + self.length(value, large, SEMIBOLD) + 12, top + 114, tile.unit, 26, REGULAR, _MUTED)
-        around, _ = spread(tile.value, tile.standard_deviation, tile.low, tile.high)
+        self.text(x + self.length(value, large, SEMIBOLD) + 12, top + 114, unit, 26, REGULAR, _MUTED)
+        around, _ = spread(tile.value, tile.standard_deviation, tile.low, tile.high, tile.unit)
         count = f"{tile.samples} samples" if tile.samples and tile.samples > 1 else ""
         detail = " · ".join(filter(None, [around, count])) or tile.source or tile.reason
         self.text(x, top + 148, self.shortened(detail, width, 20, REGULAR), 20, REGULAR, _MUTED)
@@ -133,22 +133,21 @@ class _Pen:
             step = min((HEIGHT - top - 84) / results, 120)
             for place, bar in enumerate(metric.bars):
                 y = top + 56 + step * place
-                (self._one_line if is_wide else self._three_lines)(bar, place, x, y, width)
+                value = format_under(bar.value, metric.unit)
+                (self._one_line if is_wide else self._three_lines)(bar, value, place, x, y, width)
 
-    def _three_lines(self, bar: MetricBar, place: int, x: float, y: float, width: float) -> None:
+    def _three_lines(self, bar: MetricBar, value: str, place: int, x: float, y: float, width: float) -> None:
         """Draws name and value, the bar, and the change below it."""
-        value = format_number(bar.value)
         at = x + width - self.length(value, 24, SEMIBOLD)
         self.text(x, y + 8, self.shortened(bar.name, at - x - 12, 22, MEDIUM), 22, MEDIUM)
         self.text(at, y + 8, value, 24, SEMIBOLD)
         self._value_bar(bar, place, x, y + 18, width)
         self._change(bar, x, y + 54, width, is_base=place == 0)
 
-    def _one_line(self, bar: MetricBar, place: int, x: float, y: float, width: float) -> None:
+    def _one_line(self, bar: MetricBar, value: str, place: int, x: float, y: float, width: float) -> None:
         """Draws name, bar, value and change beside each other."""
         self.text(x, y + 8, self.shortened(bar.name, 290, 22, MEDIUM), 22, MEDIUM)
         self._value_bar(bar, place, x + 310, y - 6, 420)
-        value = format_number(bar.value)
         self.text(x + 830 - self.length(value, 24, SEMIBOLD), y + 8, value, 24, SEMIBOLD)
         self._change(bar, x + 850, y + 7, width - 850, is_base=place == 0)
 

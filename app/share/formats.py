@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.core.csv_export import escape_formula
-from app.core.units import format_number, spread, with_unit
+from app.core.units import format_number, format_under, quantity_parts, spread, with_unit
 from app.results.compare.words import sign
 from app.share.snapshot import (
     SCHEMA,
@@ -96,21 +96,22 @@ def _bars(metrics: Sequence[MetricBars]) -> str:
     """A table with a row for each result and a column for each metric."""
     headings = ("Result", *(with_unit(metric.title, metric.unit) for metric in metrics))
     rows = (
-        (metrics[0].bars[place].name, *(_bar_words(metric.bars[place]) for metric in metrics))
+        (metrics[0].bars[place].name, *(_bar_words(metric.bars[place], metric.unit) for metric in metrics))
         for place in range(len(metrics[0].bars))
     )
     return _table(headings, (False, *(True for _metric in metrics)), rows)
 
 
-def _bar_words(bar: MetricBar) -> str:
+def _bar_words(bar: MetricBar, unit: str) -> str:
     change = " ".join(filter(None, [sign(bar.verdict), bar.change]))
     best = "best" if bar.is_best else ""
-    return ", ".join(filter(None, [format_number(bar.value), change, best]))
+    return ", ".join(filter(None, [format_under(bar.value, unit), change, best]))
 
 
 def _tile(tile: Tile) -> tuple[str, str, str]:
-    around, _ = spread(tile.value, tile.standard_deviation, tile.low, tile.high)
-    return tile.title, f"{format_number(tile.value)} {around}".strip(), tile.unit
+    around, _ = spread(tile.value, tile.standard_deviation, tile.low, tile.high, tile.unit)
+    value, unit = quantity_parts(tile.value, tile.unit)
+    return tile.title, f"{value} {around}".strip(), unit
 
 
 def _bar(bar: CeilingShare) -> str:

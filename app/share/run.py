@@ -12,7 +12,7 @@ from app.core.config_settings import remote_host
 from app.core.errors import BadInput
 from app.core.i18n import N_, _, as_sentence, joined, lower_first, without_code
 from app.core.samples import Sample, Workload
-from app.core.units import format_number
+from app.core.units import format_number, format_quantity
 from app.db.database import session_memo
 from app.db.tables import Config, Model
 from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, headline_metrics, metrics
@@ -212,7 +212,9 @@ def _load(session: Session, public_id: str) -> Shareable:
 def describe(tiles: Sequence[Tile], bars: Sequence[CeilingShare]) -> str:
     """Returns a description: `TTFT 520 ms, prefill 1,010 tok/s, decode 71.2 tok/s; 62.1 % of the decode ceiling.`"""
     values = [
-        f"{lower_first(tile.title)} {format_number(tile.value)} {tile.unit}" for tile in tiles if tile.value is not None
+        f"{lower_first(tile.title)} {format_quantity(tile.value, tile.unit)}"
+        for tile in tiles
+        if tile.value is not None
     ]
     shares = [f"{format_number(100 * bar.share)} % of the {lower_first(bar.title)}" for bar in bars[:1]]
     return "; ".join(filter(None, [", ".join(values), *shares])) + "."

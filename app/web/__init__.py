@@ -21,7 +21,7 @@ from app.core.settings import Settings
 from app.db.database import Database
 from app.db.migrate import migrate
 from app.measure.runner import Runner
-from app.web import api, errors, language, login, progress
+from app.web import api, errors, history_api, language, login, progress
 from app.web.language import LanguageMiddleware
 from app.web.pages import (
     annotations,
@@ -30,6 +30,7 @@ from app.web.pages import (
     compare,
     configs,
     context,
+    dated_notes,
     devices,
     explore,
     history,
@@ -42,6 +43,7 @@ from app.web.pages import (
     removal,
     run,
     runs,
+    saved_views,
     servers,
     shared,
     shares,
@@ -59,6 +61,8 @@ PAGES = (
     configs,
     context,
     history,
+    dated_notes,
+    saved_views,
     compare,
     explore,
     ceiling,
@@ -98,7 +102,7 @@ def create_app(settings: Settings | None = None, runner: Runner | None = None) -
     web.state.database = Database(settings.effective_database_url, settings.session_info)
     web.state.stopping = Event()  # set when the server stops: open streams would delay it
     web.state.runner = runner or Runner(web.state.database, settings)
-    for part in (login, language, api, progress, *PAGES):
+    for part in (login, language, api, history_api, progress, *PAGES):
         # as they are: include_router makes another route of each, which takes 40 ms and the memory again
         web.router.routes.extend(part.router.routes)
     web.mount("/static", StaticFiles(directory=files.STATIC), name="static")

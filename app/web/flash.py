@@ -33,6 +33,7 @@ ACTIONS = {
     "archive_machine": FlashAction(N_("The machine is archived."), "restore_machine", "slug"),
     "archive_server": FlashAction(N_("The server is archived."), "restore_server", "slug"),
     "archive_suite": FlashAction(N_("The suite is archived."), "restore_suite", "key"),
+    "delete_view": FlashAction(N_("The view is deleted.")),
     "delete_run": FlashAction(N_("The run is deleted.")),
     "delete_server": FlashAction(N_("The server is deleted, and all that was measured on it.")),
     "delete_machine": FlashAction(N_("The machine is deleted, and all that was measured on it.")),

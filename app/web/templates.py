@@ -53,6 +53,7 @@ def environment() -> "jinja2.Environment":
         change_interval=_change_interval,
         ratio_words=lambda ratio, metric: _unbroken(ratio_words(metric, ratio)),
         verdict_sentence=lambda words: as_sentence(_unbroken(words)),
+        percent=lambda fraction: _unbroken(units.format_percent(fraction)),
         change_words=lambda ratio, metric: _unbroken(change_words(metric, ratio)),
         interval_words=lambda interval: _unbroken(units.change_interval(*interval)),
         about_words=verdict_subject_text,
@@ -62,7 +63,6 @@ def environment() -> "jinja2.Environment":
         settle_words=settle_words,
         unsound_run_words=unsound_run_words,
         unsound_words=unsound_words,
-        percent=lambda fraction: _unbroken(units.format_percent(fraction)),
         point_title=point_title,
         duration=units.format_duration,
         size=units.format_bytes,
@@ -148,8 +148,8 @@ def _has_llama_bench(key: str) -> bool:
     return engine is not None and engine.has_llama_bench
 
 
-def _spread(shown: ShownMetric | Cell) -> tuple[str, str]:
-    return units.spread(shown.value, shown.standard_deviation, shown.low, shown.high)
+def _spread(shown: ShownMetric | Cell, unit: str = "") -> tuple[str, str]:
+    return units.spread(shown.value, shown.standard_deviation, shown.low, shown.high, unit)
 
 
 def _change_interval(ratio: Ratio) -> str:

@@ -29,6 +29,7 @@
   function dressTrace(trace) {
     const series = trace.meta ? trace.meta.series : null;
     const own = series === null ? "series-other" : `series-${series + 1}`;
+    const [dash, marker] = (trace.meta?.look ?? []).map((place) => `series-${place + 1}`);
     const color = look(own);
     const hoverlabel = { bordercolor: color };
     const role = trace.meta ? trace.meta.role : undefined;
@@ -46,13 +47,13 @@
       ...(trace.error_x ? { error_x: { ...trace.error_x, type: "data", color, thickness: 1, width: 3 } } : {}),
       ...(trace.error_y ? { error_y: { ...trace.error_y, type: "data", color, thickness: 1, width: 3 } } : {}),
       opacity: series === null ? 0.5 : 1,
-      line: { color, width: series === null ? 1 : 2, dash: look(`${own}-dash`) },
-      marker: { color, symbol: look(`${own}-marker`), size: many ? 4 : 7 },
+      line: { color, width: series === null ? 1 : 2, dash: look(`${dash ?? own}-dash`) },
+      marker: { color, symbol: look(`${marker ?? own}-marker`), size: many ? 4 : 7 },
     };
   }
 
   // What a mark says about itself: a shift for the better or for the worse.
-  const judged = (mark) => ({ better: look("good"), worse: look("bad") })[mark.name];
+  const judged = (mark) => ({ better: look("good"), worse: look("bad"), note: look("accent") })[mark.name];
 
   function dressAxis(axis, isUpright) {
     const line = look("line");
@@ -75,19 +76,21 @@
       if (/^[xy]axis\d*$/.test(key)) dressed[key] = dressAxis(layout[key], key.startsWith("y"));
     }
     const isOnTop = (note) => note.hovertext && note.yref === "paper";
-    const marked = (layout.annotations || []).some(isOnTop);
+    const rows = rowsOfEvents((layout.annotations || []).filter(isOnTop), layout, width);
     const named = namesOfMarks(layout, width);
     dressed.shapes = (layout.shapes || []).map((shape) =>
       shape.type === "rect"
         ? { ...shape, fillcolor: look("line"), opacity: 0.5, line: { width: 0 }, layer: "below" }
         : { ...shape, line: { color: judged(shape) || muted, width: 1, dash: judged(shape) ? "solid" : "dot" } },
     );
-    dressed.annotations = (layout.annotations || []).map((note) => ({
+    dressed.annotations = (layout.annotations || []).filter((note) => !isOnTop(note) || rows.has(note)).map((note) => ({
       xanchor: "left",
       ...note,
       text: named.get(note) ?? note.text,
-      font: { color: judged(note) || (note.hovertext ? text : muted), size: 11 },
-      ...(isOnTop(note) ? { yshift: 22 } : note.hovertext ? { yshift: 4 } : { bgcolor: look("surface"), borderpad: 2 }),
+      font: { color: judged(note) || (note.hovertext && !isOnTop(note) ? text : muted), size: 11 },
+      ...(isOnTop(note)
+        ? { yshift: 20 + 14 * rows.get(note), xanchor: "center" }
+        : note.hovertext ? { yshift: 4 } : { bgcolor: look("surface"), borderpad: 2 }),
     }));
     for (const key of Object.keys(layout)) {
       if (key.startsWith("yaxis")) dressed.annotations.push(uprightTitle(layout[key]));
@@ -99,7 +102,7 @@
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: look("font"), size: 12, color: text },
-      margin: { l: 48, r: 8, t: marked ? 48 : 28, b: layout.xaxis.title ? (layout.xaxis.type === "date" ? 58 : 44) : 36 }, // days take two lines
+      margin: { l: 48, r: 8, t: rows.size ? 34 + 14 * (1 + Math.max(...rows.values())) : 28, b: layout.xaxis.title ? (layout.xaxis.type === "date" ? 58 : 44) : 36 }, // days take two lines
       hoverlabel: {
         bgcolor: look("surface"),
         font: { family: look("font"), size: 12, color: text },
@@ -126,14 +129,38 @@
     };
   }
 
-  // Numbered marks: each says its words too where the next one, or the edge, leaves room for them, and its number
-  // where that has room; those that stand too close are named together, 4–12, by the last of them.
+  // Events above all panels: each has its label in the lowest of three rows with room for it; what is judged comes
+  // first, and what has no room is left to the list above the chart.
+  function rowsOfEvents(notes, layout, width) {
+    const rows = new Map();
+    if (!notes.length) return rows;
+    const place = placeOf(layout, width);
+    const taken = [[], [], []];
+    const rank = (note) => (judged(note) ? 0 : 1);
+    for (const note of [...notes].sort((one, other) => rank(one) - rank(other))) {
+      const half = (note.text.length * CHARACTER_WIDTH) / 2 + 4;
+      const at = place(note);
+      if (at - half < -40 || at + half > width - 50) continue;
+      const row = taken.findIndex((spans) => spans.every(([from, to]) => at + half < from || at - half > to));
+      if (row < 0) continue;
+      taken[row].push([at - half, at + half]);
+      rows.set(note, row);
+    }
+    return rows;
+  }
+
+  const placeOf = (layout, width) => {
+    const [from, to] = layout.xaxis.range.map((stamp) => Date.parse(`${stamp}Z`));
+    return (note) => ((Date.parse(`${note.x}Z`) - from) / (to - from)) * (width - 56);
+  };
+
+  // Lettered marks: each says its words too where the next one, or the edge, leaves room for them, and its letter
+  // where that has room; those that stand too close are named together, D–L, by the last of them.
   function namesOfMarks(layout, width) {
     const names = new Map();
-    const notes = (layout.annotations || []).filter((note) => note.hovertext);
+    const notes = (layout.annotations || []).filter((note) => note.hovertext && note.yref !== "paper");
     if (!notes.length) return names;
-    const [from, to] = layout.xaxis.range.map((stamp) => Date.parse(`${stamp}Z`));
-    const place = (note) => ((Date.parse(`${note.x}Z`) - from) / (to - from)) * (width - 60);
+    const place = placeOf(layout, width);
     const fits = (text, room) => text.length * CHARACTER_WIDTH + 4 < room;
     for (const yref of new Set(notes.map((note) => note.yref))) {
       const beside = notes.filter((note) => note.yref === yref).sort((one, other) => place(one) - place(other));
@@ -158,7 +185,9 @@
 
   function draw(plot, width = null) {
     const figure = JSON.parse(document.getElementById(plot.dataset.figure).textContent);
-    const data = figure.data.map(dressTrace);
+    const hidden = new Set(JSON.parse(plot.dataset.hidden || "[]"));
+    const isHidden = (trace) => hidden.has(trace.meta?.key);
+    const data = figure.data.map((trace) => ({ ...dressTrace(trace), ...(isHidden(trace) ? { visible: false } : {}) }));
     const layout = dressLayout(figure.layout, width || plot.clientWidth);
     return Plotly.react(plot, data, width ? { ...layout, autosize: false, width } : layout, CONFIG);
   }
@@ -185,7 +214,7 @@
     const role = (trace) => Number(Boolean((trace.meta || {}).role));
     const order = plot.data
       .map((trace, place) => place)
-      .filter((place) => plot.data[place].hoverinfo !== "skip")
+      .filter((place) => plot.data[place].hoverinfo !== "skip" && plot.data[place].visible !== false)
       .sort((one, other) => role(plot.data[one]) - role(plot.data[other]));
     let at = 0;
     let index = null;
@@ -216,6 +245,7 @@
       await draw(plot);
       plot.on("plotly_click", (event) => visit(event.points[0]));
       walkable(plot);
+      plot.dispatchEvent(new CustomEvent("chartdrawn", { bubbles: true }));
     } catch (error) {
       console.warn(error);
       plot.dispatchEvent(new CustomEvent("chartfailed", { bubbles: true }));
@@ -228,6 +258,7 @@
   window.Plotly?.register({ moduleType: "locale", name: "zh-Hant", dictionary: {}, format: CHINESE });
   startAll();
   document.addEventListener("htmx:after:swap", startAll);
+  document.addEventListener("linestoggled", (event) => draw(event.target));
   document.addEventListener("themechange", () => drawn().forEach((plot) => draw(plot)));
   addEventListener("beforeprint", print);
 })();

@@ -1,6 +1,7 @@
 """Every page over a full notebook, light and dark, wide and narrow: nothing overflows, nothing complains."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -69,11 +70,41 @@ def test_choosing_a_filter_draws_the_history_anew(browser: "Browser", address: s
     with tab(browser, address) as opened:
         page = opened.page
         page.goto("/history")
-        page.locator(".js-plotly-plot").wait_for()
+        page.locator(".js-plotly-plot").first.wait_for()
         page.get_by_label("Suite", exact=True).select_option("lengths")
         page.wait_for_url("**/history?suite=lengths")
+        page.get_by_label("Machine", exact=True).first.select_option("m3-ultra")
+        page.wait_for_url("**/history?machine=m3-ultra&suite=lengths")
         page.get_by_role("heading", name="Runs of the suite lengths").wait_for()
         page.locator(".js-plotly-plot").wait_for()
+
+
+def test_lines_of_the_history_are_hidden_and_a_time_is_dragged(browser: "Browser", address: str) -> None:
+    with tab(browser, address) as opened:
+        page = opened.page
+        page.goto("/history?machine=m3-ultra")
+        plot = page.locator(".js-plotly-plot")
+        plot.locator(".lines path").first.wait_for()
+        (line, *_) = page.locator("[data-line]").all()
+        key = line.get_attribute("data-line")
+        line.click()
+        page.wait_for_url(f"**/history?machine=m3-ultra&hide={key}")
+        page.reload()
+        assert page.locator(f'[data-line="{key}"]').get_attribute("aria-pressed") == "false"
+        page.locator(f'[data-line="{key}"]').click()
+        page.wait_for_url("**/history?machine=m3-ultra")
+        plot.locator(".lines path").first.wait_for()
+        box = plot.locator(".nsewdrag").first.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 20)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 20, steps=4)
+        page.mouse.up()
+        page.wait_for_url(re.compile(r"since=\d{4}-\d\d-\d\d&until=\d{4}"))
+        page.get_by_text("Show all time").click()
+        page.wait_for_url(lambda url: "since" not in url)
+        page.get_by_text("30 d", exact=True).click()
+        page.wait_for_url("**period=30d**")
 
 
 def test_choosing_an_axis_draws_the_explorer_anew(browser: "Browser", address: str) -> None:
@@ -135,7 +166,7 @@ def test_without_scripts_everything_can_be_read(browser: "Browser", address: str
     context = browser.new_context(base_url=address, java_script_enabled=False)
     page = context.new_page()
     page.goto("/history?suite=triple")
-    page.get_by_text("Data table").click()
+    page.get_by_text("Data table").first.click()
     page.locator(".chart-data tbody a").first.click()
     assert page.locator(".triple .figure").first.is_visible()
     context.close()
@@ -197,7 +228,7 @@ def test_a_chart_that_cannot_be_drawn_says_so_and_opens_its_numbers(
         page = opened.page
         page.route(f"**/{script}", lambda route: route.abort())
         page.goto("/history?suite=triple")
-        page.get_by_text("could not be drawn").wait_for()
+        page.get_by_text("could not be drawn").first.wait_for()
         assert page.locator(".chart-data tbody a").first.is_visible()
         assert any(script in text for text in opened.complaints)
         opened.complaints.clear()
@@ -209,7 +240,7 @@ def test_nothing_moves_when_a_chart_comes(browser: "Browser", address: str) -> N
         held_routes: list[Route] = []
         page.route("**/plotly-basic.min.js", lambda route: held_routes.append(route))
         page.goto("/history?suite=triple", wait_until="commit")
-        plot = page.locator(".chart-plot")
+        plot = page.locator(".chart-plot").first
         plot.wait_for()
         assert "Loading" in plot.evaluate("each => getComputedStyle(each, '::before').content")
         height = plot.bounding_box()

@@ -9,6 +9,9 @@ import pytest
 
 from app.charts import MAX_SERIES, Figure, history
 from app.charts.base import MAX_POINTS, downsample_minmax
+from app.charts.history import HistoryLook
+from app.charts.history.lines import MAX_LINES, SERIES, LineEntry
+from app.charts.history.marks import Event
 from app.core.configuration import Snapshot
 from app.db.configs import ConfigDescription
 from app.metrics import HEADLINE_METRICS, metrics
@@ -16,6 +19,7 @@ from app.results.hardware import HardwareChange
 from app.results.history.changepoint import ChangePoint, Drift
 from app.results.history.level_shifts import MetricDrift, MetricShift, SeriesDrift, Shift
 from app.results.history.table import HistoryPoint, HistoryTable
+from app.results.series import SeriesIndex
 
 START = datetime(2026, 9, 1, 12, tzinfo=UTC)
 SNAPSHOT = Snapshot("llama.cpp", "b6301", "Qwen3-8B", "Q4_K_M", {"context": 4096})
@@ -45,12 +49,20 @@ def described(**changed: object) -> ConfigDescription:
 
 
 def drawn(points: list[HistoryPoint], configs: dict[int, ConfigDescription] | None = None, **more: Any) -> Figure:
+    look = HistoryLook(**{name: more.pop(name) for name in ("by", "has_roofs", "is_from_zero") if name in more})
+    configs = configs or {1: described()}
+    if look.by == SERIES:
+        more["index"] = SeriesIndex(configs)
     figure = history(
-        HistoryTable.of(points), configs or {1: described()}, METRICS, lambda public_id: f"/runs/{public_id}", **more
+        HistoryTable.of(points), configs, METRICS, lambda public_id: f"/runs/{public_id}", look=look, **more
     )
     assert figure is not None
     go.Figure(data=figure.data, layout=figure.layout)  # plotly raises for anything it does not know
     return figure
+
+
+def entries(figure: Figure) -> list[LineEntry]:
+    return [entry for entry in figure.legend if isinstance(entry, LineEntry)]
 
 
 def test_nothing_to_draw() -> None:
@@ -96,13 +108,13 @@ def test_unknown_values_are_left_out_of_their_panel_only() -> None:
 
 
 def test_the_newest_configurations_are_distinct_and_the_others_stay_behind() -> None:
-    count = MAX_SERIES + 3
+    count = MAX_LINES + 3
     configs = {i: described(engine_version=f"b{i}") for i in range(count)}
     figure = drawn([point(i, config_id=i) for i in range(count)], configs)
-    assert [key.series for key in figure.legend] == [2, 1, 0, 5, 4, 3, None]
+    assert len({(key.series, key.shape) for key in entries(figure)}) == MAX_LINES + 1
     assert figure.legend[0].title == f"Qwen3-8B Q4_K_M · llama.cpp b{count - 1}"
     assert figure.legend[-1].title == "3 older configurations"
-    assert figure.data[-1]["meta"] == {"series": None}
+    assert figure.data[-1]["meta"] == {"series": None, "key": "others"}
     assert figure.data[-1]["mode"] == "markers"
 
 
@@ -139,19 +151,15 @@ def test_other_hardware_and_another_prompt_break_the_line() -> None:
     figure = drawn([point(0), point(1), point(2), point(3, prompt="q")], hardware={1: [change]})
     assert figure.data[2]["y"] == [60, 60, None, 60, None, 60]
     assert figure.data[2]["customdata"] == [f"/runs/run{i}" for i in (0, 1, 2, 2, 3, 3)]
-    (changed,) = figure.marks
-    assert [mark.text for mark in changed.marks] == ["1 September 2026, box: RTX 3090 → 2 × RTX 3090"]
 
 
-def test_what_changed_together_is_one_mark_and_the_ceiling_is_that_of_today() -> None:
+def test_the_ceiling_is_that_of_today() -> None:
     configs = {1: described(), 2: described(quantization="Q8_0")}
     hardware = {
         1: [HardwareChange(START + timedelta(hours=1), "RAM"), HardwareChange(START + timedelta(hours=3), "GPU")]
     }
     points = [point(0), point(1, 2), point(2, 2), point(3, 2), point(4, 2)]
-    figure = drawn(points, configs, hardware=hardware, roofs={2: 84.2})
-    (changed,) = figure.marks
-    assert [mark.text.partition(": ")[2] for mark in changed.marks] == ["RAM; Q4_K_M → Q8_0", "GPU"]
+    figure = drawn(points, configs, hardware=hardware, roofs={2: 84.2}, has_roofs=True)
     (roof,) = [trace for trace in figure.data if trace["meta"].get("role") == "roof"]
     assert "2026-09-01 14:00:00" < roof["x"][0] < "2026-09-01 15:00:00"
 
@@ -163,7 +171,7 @@ def test_series_by_a_field_of_the_configuration_have_a_line_for_each_configurati
         3: described(quantization="Q8_0", settings={"context": 8192}),
     }
     points = [point(0, 1), point(1, 2), point(2, 1), point(3, 3)]
-    by_quantization = drawn(points, configs, by="quantization", series_link=lambda value: f"/history?only={value}")
+    by_quantization = drawn(points, configs, by="quantization", line_link=lambda value: f"/history?only={value}")
     assert [(key.title, key.link) for key in by_quantization.legend] == [
         ("Q8_0", "/history?only=Q8_0"),
         ("Q4_K_M", "/history?only=Q4_K_M"),
@@ -182,10 +190,11 @@ def test_series_by_labels_take_those_of_the_run_and_of_its_configuration() -> No
 
 
 def test_of_many_values_of_a_field_the_rest_is_said() -> None:
-    configs = {i: described(engine_version=f"b{i}") for i in range(9)}
-    figure = drawn([point(i, i) for i in range(9)], configs, by="engine_version")
+    count = MAX_LINES + 3
+    configs = {i: described(engine_version=f"b{i}") for i in range(count)}
+    figure = drawn([point(i, i) for i in range(count)], configs, by="engine_version")
     assert [key.title for key in figure.legend][-2:] == ["llama.cpp b3", "3 others"]
-    assert sum(len(trace["x"]) for trace in figure.data) == 3 * 9
+    assert sum(len(trace["x"]) for trace in figure.data) == 3 * count
 
 
 def test_one_metric_alone_fills_the_chart() -> None:
@@ -255,23 +264,65 @@ def test_more_decode_is_better_and_more_ttft_is_not() -> None:
 
 
 def test_older_marks_are_counted_where_there_are_too_many() -> None:
-    configs = {i: described(engine_version=f"b{i}") for i in range(30)}
-    figure = drawn([point(i, i) for i in range(30)], configs, shifts=[shift(i, (2, 0.9)) for i in range(1, 20)])
-    shifts, changed = figure.marks
+    figure = drawn([point(i) for i in range(30)], shifts=[shift(i, (2, 0.9)) for i in range(1, 20)])
+    (shifts,) = figure.marks
     assert shifts.title.endswith("the newest 12 of 19")
-    assert changed.title.endswith("the newest 12 of 29")
-    assert len(figure.layout["shapes"]) == 24
+    assert len(figure.layout["shapes"]) == 12
 
 
-def test_changes_are_marked_per_server_in_words() -> None:
-    configs = {1: described(), 2: described(quantization="Q8_0"), 3: described(model="Other")}
-    runs = [point(0, 1), point(1, 3, server_id=2), point(2, 1), point(3, 2), point(4, 2), point(5, 3, server_id=2)]
-    figure = drawn(runs, configs)
-    (changed,) = figure.marks
-    assert [mark.text for mark in changed.marks] == ["1 September 2026, box: Q4_K_M → Q8_0"]
-    (mark,) = figure.layout["annotations"]
-    assert (mark["x"], mark["text"], mark["hovertext"]) == ("2026-09-01 15:00:00", "1", "box: Q4_K_M → Q8_0")
-    assert len(figure.layout["shapes"]) == 1
+def test_what_happened_is_marked_over_all_panels_with_its_label_and_words() -> None:
+    happened = Event(START + timedelta(hours=2), "b<2>", "llama.cpp b1 → b<2>: decode −7.7 % on 3 models", "worse")
+    figure = drawn(
+        [point(0), point(3)], events=[happened, Event(START, "new PSU", "new PSU, 1 September 2026", "note")]
+    )
+    shapes, notes = figure.layout["shapes"], figure.layout["annotations"]
+    assert [(shape["yref"], shape["name"]) for shape in shapes] == [("paper", "worse"), ("paper", "note")]
+    assert [note["text"] for note in notes] == ["b&lt;2&gt;", "new PSU"]
+    assert notes[0]["hovertext"] == "llama.cpp b1 → b&lt;2&gt;: decode −7.7 % on 3 models"
+    assert notes[0]["x"] == "2026-09-01 14:00:00"
+
+
+# --- series ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_series_is_one_line_through_its_versions() -> None:
+    configs = {1: described(), 2: described(engine_version="b6400"), 3: described(quantization="Q8_0")}
+    figure = drawn([point(0), point(1, 2), point(2, 3), point(3, 2)], configs, by=SERIES)
+    q4, q8 = entries(figure)
+    assert (q4.title, q4.group, q8.title, q8.group) == ("Q4_K_M", "Qwen3-8B", "Q8_0", "Qwen3-8B")
+    assert q4.series != q8.series  # of one model, colours tell quantizations apart
+    assert q4.shape != q8.shape
+    line = next(trace for trace in figure.data if trace["name"] == "Qwen3-8B Q4_K_M" and trace["yaxis"] == "y")
+    assert line["y"] == [500, 500, 500]
+    assert line["hovertext"] == ["Qwen3-8B Q4_K_M · b6301", *["Qwen3-8B Q4_K_M · b6400"] * 2]
+    assert figure.summary.startswith("4 runs of 2 series on 1 September 2026")
+
+
+def test_of_a_hundred_series_few_are_in_the_background_and_each_look_is_its_own() -> None:
+    configs = {i: described(model=f"m{i // 5}", quantization=f"Q{i % 5}") for i in range(30)}
+    figure = drawn([point(i, i) for i in range(30)], configs, by=SERIES)
+    looks = [(key.series, key.shape) for key in entries(figure)]
+    assert len(set(looks)) == 30
+    assert len({key.series for key in entries(figure) if key.group == "m0"}) == 1
+    assert {key.series for key in figure.legend} == set(range(MAX_SERIES))
+    assert {len({key.shape for key in entries(figure) if key.group == f"m{number}"}) for number in range(6)} == {5}
+
+
+def test_settings_of_a_model_and_quantization_differ_in_the_marker() -> None:
+    configs = {i: described(settings={"context": 1024 * (i + 1)}) for i in range(4)}
+    figure = drawn([point(i, i) for i in range(4)], configs, by=SERIES)
+    shapes = [key.shape or (0, 0) for key in entries(figure)]
+    assert len({dash for dash, _ in shapes}) == 1
+    assert len({marker for _, marker in shapes}) == 4
+
+
+def test_an_axis_may_fit_the_data_and_a_high_ceiling_is_drawn_only_on_request() -> None:
+    points = [point(0), point(1)]
+    unasked = drawn(points, roofs={1: 240.0}, is_from_zero=False)
+    assert {unasked.layout[name]["rangemode"] for name in ("yaxis", "yaxis2", "yaxis3")} == {"normal"}
+    assert not [trace for trace in unasked.data if trace["meta"].get("role") == "roof"]
+    asked = drawn(points, roofs={1: 240.0}, has_roofs=True)
+    assert [trace["y"] for trace in asked.data if trace["meta"].get("role") == "roof"] == [[240.0, 240.0]]
 
 
 def test_somebodys_words_are_no_markup() -> None:
@@ -279,7 +330,6 @@ def test_somebodys_words_are_no_markup() -> None:
     figure = drawn([point(0), point(1, 2)], configs)
     assert "</script" not in figure.json
     assert figure.data[0]["name"].startswith("&lt;b&gt;x")
-    assert "<b>x</b>" in figure.marks[0].marks[0].text
 
 
 @pytest.mark.parametrize("configurations", [1, 7, 40])
@@ -319,7 +369,7 @@ def test_the_summary_is_one_sentence() -> None:
 def test_the_ceiling_lies_over_its_own_configuration() -> None:
     points = [point(0), point(1, config_id=2), point(2)]
     configs = {1: described(), 2: described(quantization="Q8_0")}
-    figure = drawn(points, configs, roofs={1: 84.2})
+    figure = drawn(points, configs, roofs={1: 84.2}, has_roofs=True)
     (roof,) = [trace for trace in figure.data if trace["meta"].get("role") == "roof"]
     assert (roof["y"], roof["yaxis"], roof["mode"]) == ([84.2, 84.2], "y3", "lines")
     assert roof["meta"]["series"] == next(t["meta"]["series"] for t in figure.data if t["name"] == roof["name"])

@@ -32,4 +32,9 @@ def test_equal_names_get_what_differs_and_nothing_else() -> None:
 def test_what_has_nothing_else_to_tell_it_apart_shows_its_fingerprint() -> None:
     plain, labelled = snapshot(), snapshot(labels=("night",))
     titles = distinct_titles({1: ConfigDescription("box", plain), 2: ConfigDescription("box", labelled)}, {})
-    assert titles == {1: f"Qwen3-8B Q4_K_M · {plain.fingerprint[:6]}", 2: "Qwen3-8B Q4_K_M · night"}
+    assert titles == {1: "Qwen3-8B Q4_K_M", 2: "Qwen3-8B Q4_K_M · night"}
+    alike = {1: ConfigDescription("box", plain), 2: ConfigDescription("box", plain, frozen_fingerprint="abcdefgh")}
+    assert distinct_titles(alike, {}) == {
+        1: f"Qwen3-8B Q4_K_M · {plain.fingerprint[:6]}",
+        2: "Qwen3-8B Q4_K_M · abcdef",
+    }

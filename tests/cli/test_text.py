@@ -1,5 +1,6 @@
 """A run and the list of runs as text for a terminal."""
 
+import sys
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from app.core.settings import Settings
 from app.db import configs, runs
 from app.db.database import Database
 from app.measure.active_run import RunProgress
+from app.measure.live import Arrived
 from app.results.compare.soundness import machine_busy
 from app.schemas.run_document import run_document
 from tests.compare.runs import Q8, place, timed
@@ -154,3 +156,14 @@ def test_a_log_has_a_phase_that_lasts_once(capsys: pytest.CaptureFixture[str]) -
     for phase in ("Waiting for 2 other runs.", "Waiting for 2 other runs.", "Waiting for 1 other run."):
         progress(RunProgress(phase, 0, 6))
     assert capsys.readouterr().err.splitlines() == ["Waiting for 2 other runs.", "Waiting for 1 other run."]
+
+
+def test_a_terminal_shows_what_arrives_and_a_log_does_not(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    progress, arrived = TerminalProgress(), Arrived(1, 1234, 2.0, per_s=45.6)
+    progress(RunProgress("Measuring.", 2, 6, arrived=arrived))
+    assert not capsys.readouterr().err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    progress(RunProgress("Measuring.", 2, 6, arrived=arrived))
+    assert "3/6  about 1,234 tokens so far, 45.6 tok/s" in capsys.readouterr().err

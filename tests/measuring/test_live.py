@@ -9,7 +9,7 @@ import pytest
 
 from app.core.samples import Workload
 from app.measure import live
-from app.measure.live import LiveReader, LiveWriter
+from app.measure.live import Arrived, LiveReader, LiveWriter
 from tests.waiting import until
 
 SECOND_NS = 1_000_000_000
@@ -121,3 +121,17 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     with LiveWriter(tmp_path / "missing" / "run.live") as writer:
         writer.begin_round("openai", Workload(512, 128), is_warmup=False)
         until(lambda: not writer._thread.is_alive())
+
+
+def test_a_terminal_is_told_now_and_then(path: Path) -> None:
+    notices: list[Arrived] = []
+    rows: Rows = [(1, piece("a"))]
+    with LiveWriter(path, notices.append) as writer:
+        writer.begin_round("openai", Workload(512, 128), is_warmup=False)
+        writer.add_stream(rows)
+        until(lambda: notices)
+        rows += [(2, piece("b")), (3, piece("c"))]
+        until(lambda: len(notices) == 2)
+    first, second = notices
+    assert (first.events, first.per_s, second.events) == (1, None, 3)
+    assert second.per_s == pytest.approx(2 / (second.at_s - first.at_s))

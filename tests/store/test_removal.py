@@ -6,17 +6,17 @@ import pytest
 from sqlmodel import Session, SQLModel, func, select
 
 from app.core.errors import Conflict, NotFound
-from app.db import machines, removal, runs, servers
+from app.db import dated_notes, machines, removal, runs, servers
 from app.db.database import Database
-from app.db.tables import Baseline, Config, Machine, Measurement, Run, SampleRow, Server, Share
+from app.db.tables import Annotation, Baseline, Config, Machine, Measurement, Run, SampleRow, Server, Share
 from app.share import links
 from app.share.run import snapshot
 from tests.databases import on_both
-from tests.seed import seed
+from tests.seed import START, seed
 from tests.web.notebook import add_run
 
 pytestmark = on_both
-TABLES: tuple[type[SQLModel], ...] = (Machine, Server, Config, Run, SampleRow, Measurement, Baseline, Share)
+TABLES: tuple[type[SQLModel], ...] = (Machine, Server, Config, Run, SampleRow, Measurement, Baseline, Annotation, Share)
 
 
 def counts(session: Session) -> dict[str, int]:
@@ -35,6 +35,7 @@ def summary_counts(summary: removal.DeletionSummary, **more: int) -> dict[str, i
         "Config": summary.configs,
         "Server": summary.servers,
         "Baseline": len(summary.baselines),
+        "Annotation": summary.annotations,
         **more,
     }
     return {name: count for name, count in counts_by_table.items() if count}
@@ -115,6 +116,8 @@ def test_a_server_or_machine_goes_only_when_archived(
         ids = seed(session, runs=30, detailed=3)
         of_it = [public_id for public_id in ids if runs.run(session, public_id).machine.slug == "strix-halo"]
         _baseline(session, runs.run(session, of_it[0]))
+        for machine in ("strix-halo", "strix-halo", "m3-ultra", None):
+            dated_notes.add_note(session, "new PSU", START, machine)
     with database.write() as session:
         with pytest.raises(Conflict, match="archive it"):
             delete(session, slug)

@@ -43,8 +43,8 @@ def answers(notebook: Database) -> list[tuple[dict[str, str], set[str], set[str]
 
 
 def in_history(page: str) -> set[str]:
-    script = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
-    traces = json.loads(script[1])["data"] if script else []
+    scripts = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
+    traces = [trace for script in scripts for trace in json.loads(script)["data"]]
     return {path.rsplit("/", 1)[1] for trace in traces for path in trace.get("customdata", ())}
 
 

@@ -15,14 +15,16 @@ from app.results.compare import compare, to_json
 from app.schemas.base import ErrorDocument
 from app.schemas.comparison import ComparisonDocument
 from app.schemas.explorer import ExplorerDocument
+from app.schemas.history import NoteDocument, NotesDocument, UpdatesDocument
 from app.schemas.run import RunDocument, RunsDocument
 from app.schemas.run_document import run_document
 from app.share.formats import ShareDocument
 from app.web.templates import engine_titles
 from tests.seed import seed
+from tests.year import seed_year
 
 PUBLIC_NAMES = Path(__file__).with_name("public_names.json")
-NO_JSON = {"api_delete_run"}
+NO_JSON = {"api_delete_run", "api_delete_note"}
 """Answers without a body."""
 
 
@@ -96,6 +98,25 @@ def test_documents_match_their_models(client: TestClient, database: Database) ->
     query = "&".join(f"run={public_id}" for public_id in ids[-3:])
     assert client.get(f"/api/v1/compare?{query}").json() == json.loads(json.dumps(comparison))
     check(RunsDocument, client.get("/api/v1/runs").json())
+
+
+def test_updates_and_notes_match_their_models(client: TestClient, database: Database) -> None:
+    with database.write() as session:
+        seed_year(session)
+    updates = client.get("/api/v1/updates?machine=strix-halo").json()
+    check(UpdatesDocument, updates)
+    assert [bool(update["shifts"]) for update in updates["updates"]] == [False] * 3 + [True] + [False] * 3
+    note = client.post("/api/v1/notes", json={"text": "new PSU", "at": "2026-06-03", "machine": "strix-halo"})
+    assert note.status_code == 201
+    check(NoteDocument, note.json())
+    path = f"/api/v1/notes/{note.json()['id']}"
+    changed = client.put(path, json={"text": "new fan", "at": "2026-06-04T08:00"}).json()
+    assert (changed["text"], changed["machine"], changed["at"]) == ("new fan", None, "2026-06-04T08:00:00+00:00")
+    check(NotesDocument, client.get("/api/v1/notes").json())
+    assert client.delete(path).status_code == 204
+    assert client.get("/api/v1/notes").json()["notes"] == []
+    assert client.delete(path).status_code == 404
+    assert client.post("/api/v1/notes", json={"text": "x", "at": "then"}).status_code == 422
 
 
 @pytest.mark.parametrize("query", ["", "?x=run.started&y=decode_tokens_per_s&raw=on", "?x=config.quantization"])

@@ -1,13 +1,16 @@
 """Metrics over time: small multiples on one x axis."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
-from app.charts.base import Figure, LegendEntry, Table, allocate_points
+from app.charts.base import MAX_POINTS, MAX_SERIES, Figure, Table, allocate_points
 from app.charts.history import marks, traces
-from app.charts.history.panels import Panel, layout_of, pad, panels_of
-from app.charts.history.traces import CONFIGURATION, Series, series_of
-from app.core.i18n import _, enumerated, joined, lower_first
+from app.charts.history.lines import CONFIGURATION, SERIES, Line, lines_of
+from app.charts.history.marks import Event
+from app.charts.history.panels import Panel, Span, layout_of, panels_of
+from app.core.arrays import np
+from app.core.i18n import _, enumerated, joined, lower_first, ngettext
 from app.core.units import format_date, format_number, plural
 from app.core.unknown_settings import has_unknown_settings
 from app.db.configs import ConfigDescription
@@ -17,8 +20,27 @@ from app.results.hardware import HardwareChange
 from app.results.history.level_shifts import SeriesDrift, Shift
 from app.results.history.table import HistoryTable
 from app.results.naming import distinct_titles
+from app.results.series import SeriesIndex
 
 MAX_ROWS = 100
+ROOF_REACH = 1.25
+"""Ceilings up to this many times the highest value are drawn unasked: a higher one would squeeze the lines."""
+
+
+@dataclass(frozen=True)
+class HistoryLook:
+    """How a history is drawn."""
+
+    by: str = CONFIGURATION
+    """What its lines are made by: SERIES, CONFIGURATION or a field of the configuration."""
+    is_from_zero: bool = True
+    """Whether value axes begin at zero, or else fit the data."""
+    has_roofs: bool = False
+    """Whether all decode ceilings are drawn; else only those near the lines of a few series."""
+    span: Span | None = None
+    """The time to show; None: that of the runs."""
+    max_points: int = MAX_POINTS
+    max_rows: int = MAX_ROWS
 
 
 def history(
@@ -27,85 +49,119 @@ def history(
     metrics: Sequence[Metric],
     run_link: Callable[[str], str],
     *,
-    by: str = CONFIGURATION,
-    series_link: Callable[[str], str] | None = None,
+    look: HistoryLook | None = None,
+    index: SeriesIndex | None = None,
+    line_link: Callable[[str], str] | None = None,
     engine_titles: Mapping[str, str] = MappingProxyType({}),
     roofs: Mapping[int, float] = MappingProxyType({}),
+    events: Sequence[Event] = (),
     shifts: Sequence[Shift] = (),
     drifts: Sequence[SeriesDrift] = (),
     hardware: Mapping[int, Sequence[HardwareChange]] = MappingProxyType({}),
 ) -> Figure | None:
-    """One panel per metric, one colour per configuration, or per value of the configuration's field `by`.
+    """One panel per metric, one line per series, configuration, or value of a field.
 
-    The series with the newest runs are drawn distinctly, the others in the background. `points` are in order of time
-    with readings of `metrics`; `roofs` are decode ceilings by configuration, in tok/s; `run_link` gives the path for a
-    public id, `series_link` for a fingerprint or a value of the field. None when there is nothing to draw.
+    `points` are in order of time with readings of `metrics`; `index` is needed for lines of series; `roofs` are decode
+    ceilings by configuration, in tok/s; `run_link` gives the path for a public id, `line_link` for the key of a line.
+    None when there is nothing to draw.
     """
     if not points.has_values:
         return None
-    used = points.used_configs
-    titles = distinct_titles({key: config for key, config in configs.items() if key in used}, engine_titles)
-    panels = panels_of(metrics)
-    all_series = series_of(points, configs, titles, by, engine_titles, hardware)
-    server_changes = marks.changes_of(points, configs, engine_titles, hardware)
+    look = look or HistoryLook()
+    titles = _titles(points, configs, look, index, engine_titles)
+    panels = panels_of(metrics, look.is_from_zero)
+    lines = lines_of(points, configs, titles, look.by, engine_titles, hardware, index)
+    span = look.span or Span.of(points)
+    drawn_roofs = roofs if look.has_roofs else _near_roofs(points, panels, lines, roofs)
     changed = {shift.config_id for shift in shifts} | {drift.config_id for drift in drifts}
     known = {config_id for config_id in changed if not has_unknown_settings(configs[config_id].snapshot)}
     lists = (
         marks.shift_list(shifts, metrics, titles, run_link, known),
         marks.drift_list(drifts, metrics, titles, run_link, known),
-        marks.change_list(server_changes),
     )
     return Figure(
-        data=_traces(points, all_series, panels, run_link, titles, roofs, shifts),
-        layout=layout_of(points, panels, marks.mark_layout(server_changes, shifts, drifts, panels)),
-        summary=_summary(points, configs, panels, shifts, drifts, roofs.get(points[-1].config_id)),
-        table=_table(points, panels, titles, run_link),
-        legend=tuple(_key(series, series_link) for series in all_series),
+        data=_traces(points, lines, panels, run_link, titles, drawn_roofs, shifts, look, span),
+        layout=layout_of(span, panels, marks.mark_layout(events, shifts, drifts, panels)),
+        summary=_summary(points, configs, panels, lines, shifts, drifts, drawn_roofs.get(points[-1].config_id)),
+        table=_table(points, panels, titles, run_link, look.max_rows),
+        legend=tuple(line.legend_entry(line_link) for line in lines),
         marks=tuple(annotations for annotations in lists if annotations),
     )
 
 
-def _key(series: Series, link: Callable[[str], str] | None) -> LegendEntry:
-    leads = link(series.key) if link and series.index is not None else None
-    return LegendEntry(series.index, series.title, leads, mode=series.mode)
+def _titles(
+    points: HistoryTable,
+    configs: Mapping[int, ConfigDescription],
+    look: HistoryLook,
+    index: SeriesIndex | None,
+    engine_titles: Mapping[str, str],
+) -> dict[int, str]:
+    """Returns a title for each configuration: that of its series with the version, or one that is distinct."""
+    used = points.used_configs
+    if look.by != SERIES or index is None:
+        return distinct_titles({key: config for key, config in configs.items() if key in used}, engine_titles)
+    series_titles = index.titles({index.by_config[config_id].id for config_id in used}, engine_titles)
+    return {
+        config_id: " · ".join(filter(None, [series_titles[index.by_config[config_id].id], index.version(config_id)]))
+        for config_id in used
+    }
+
+
+def _near_roofs(
+    points: HistoryTable, panels: Sequence[Panel], lines: Sequence[Line], roofs: Mapping[int, float]
+) -> Mapping[int, float]:
+    """Returns the ceilings that are drawn unasked."""
+    places = [panel.place for panel in panels if panel.metric.key == HEADLINE_METRICS[2]]
+    if not places or len(lines) > MAX_SERIES or not points.is_known(places[0]).any():
+        return {}
+    limit = ROOF_REACH * float(np.nanmax(points.values(places[0])))
+    return {config_id: roof for config_id, roof in roofs.items() if roof <= limit}
 
 
 def _traces(
     points: HistoryTable,
-    all_series: Sequence[Series],
+    lines: Sequence[Line],
     panels: Sequence[Panel],
     run_link: Callable[[str], str],
     titles: Mapping[int, str],
     roofs: Mapping[int, float],
     shifts: Sequence[Shift],
+    look: HistoryLook,
+    span: Span,
 ) -> list[dict[str, object]]:
     """Returns the traces with the bands first, so that they are under every line."""
     drawn = [
-        (series, panel, segments)
-        for series in all_series
+        (line, panel, segments)
+        for line in lines
         for panel in panels
-        if (segments := traces.segments_with_values(points, series, panel))
+        if (segments := traces.segments_with_values(points, line, panel))
     ]
-    limits = allocate_points([sum(map(len, segments)) for _, _, segments in drawn])
+    limits = allocate_points([sum(map(len, segments)) for _, _, segments in drawn], look.max_points)
     turning = points.with_public_ids(public_id for shift in shifts for public_id in (shift.before, shift.after))
-    bands = [traces.band(points, series, panel, segments) for series, panel, segments in drawn]
-    lines = [
-        traces.line(points, series, panel, segments, limit, run_link, titles, turning)
-        for (series, panel, segments), limit in zip(drawn, limits, strict=True)
+    # of many lines the bands would only cover each other
+    banded = drawn if len(lines) <= MAX_SERIES else []
+    bands = [traces.band(points, line, panel, segments) for line, panel, segments in banded]
+    values = [
+        traces.values(points, line, panel, segments, limit, run_link, titles, turning)
+        for (line, panel, segments), limit in zip(drawn, limits, strict=True)
     ]
     above = [
-        traces.roofs(points, series, panel, roofs, pad(points))
+        traces.roofs(points, line, panel, roofs, span.pad)
         for panel in panels
         if panel.metric.key == HEADLINE_METRICS[2]
-        for series in all_series
+        for line in lines
     ]
-    return [trace for trace in [*bands, *lines, *above] if trace]
+    return [trace for trace in [*bands, *values, *above] if trace]
 
 
 def _table(
-    points: HistoryTable, panels: Sequence[Panel], titles: Mapping[int, str], run_link: Callable[[str], str]
+    points: HistoryTable,
+    panels: Sequence[Panel],
+    titles: Mapping[int, str],
+    run_link: Callable[[str], str],
+    max_rows: int,
 ) -> Table:
-    newest = [points[place] for place in reversed(range(max(0, len(points) - MAX_ROWS), len(points)))]
+    newest = [points[place] for place in reversed(range(max(0, len(points) - max_rows), len(points)))]
     rest = len(points) - len(newest)
     return Table(
         texts=2,
@@ -127,14 +183,18 @@ def _summary(
     points: HistoryTable,
     configs: Mapping[int, ConfigDescription],
     panels: Sequence[Panel],
+    lines: Sequence[Line],
     shifts: Sequence[Shift],
     drifts: Sequence[SeriesDrift],
     roof: float | None,
 ) -> str:
+    is_of_series = bool(lines[0].group)
     runs = _(
         "{runs} of {configurations}",
         runs=plural(len(points), "run"),
-        configurations=plural(len(points.used_configs), "configuration"),
+        configurations=ngettext("{n} series", "{n} series", len(lines))
+        if is_of_series
+        else plural(len(points.used_configs), "configuration"),
     )
     first, last = points[0].started_at, points[-1].started_at
     period = (

@@ -1,87 +1,32 @@
-"""Marks of changes: a number or a letter in the figure, words below it."""
+"""Marks of a history: what happened, as labelled lines; level shifts and drifts, as letters with words below."""
 
 import string
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from math import exp
 from typing import Any, NamedTuple
 
 from app.charts.base import Annotation, AnnotationList, escape_plotly_html
 from app.charts.history.panels import Panel, stamp
-from app.core.configuration import describe_changes
-from app.core.i18n import _, joined
-from app.core.units import format_date
-from app.db.configs import ConfigDescription
+from app.core.i18n import _
 from app.metrics.base import Metric
-from app.results.hardware import HardwareChange
 from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, is_worse, moved, rate, shift_words
-from app.results.history.table import HistoryTable
 
 MAX_MARKS = 12
-"""The most changes, and the most shifts, to mark: the newest."""
+"""The most shifts, and the most drifts, to mark: the newest."""
+MAX_EVENTS = 60
 
 
-class Change(NamedTuple):
-    """A change of configuration or hardware between two consecutive runs on a server."""
+class Event(NamedTuple):
+    """What happened at a moment, to be marked above all panels: an update, other hardware, a person's note."""
 
     at: datetime
-    server: str
-    descriptions: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        return joined(self.server, joined(*self.descriptions, by="; "), by=": ")
-
-
-class Changes(NamedTuple):
-    """The changes of all servers that a chart marks."""
-
-    newest: Sequence[Change]
-    """The newest changes, at most MAX_MARKS, in order of time."""
-    total: int
-    """The number of changes including older ones."""
-
-
-def changes_of(
-    points: HistoryTable,
-    configs: Mapping[int, ConfigDescription],
-    engine_titles: Mapping[str, str],
-    hardware: Mapping[int, Sequence[HardwareChange]],
-) -> Changes:
-    """Returns the changes: where a server's configuration or hardware differs from that of its previous run."""
-
-    @cache
-    def words(old: int, new: int) -> tuple[str, ...]:
-        return tuple(describe_changes(configs[old].snapshot, configs[new].snapshot, engine_titles))
-
-    places = points.steps(hardware, lambda old, new: bool(words(old, new)))
-    server_changes = []
-    for before, place in places[-MAX_MARKS:]:
-        previous_point, point = points[before], points[place]
-        hardware_changes = hardware.get(point.server_id, ())
-        descriptions = tuple(
-            change.text for change in hardware_changes if previous_point.started_at < change.at <= point.started_at
-        )
-        descriptions += words(previous_point.config_id, point.config_id)
-        server_changes.append(Change(point.started_at, configs[point.config_id].server, descriptions))
-    return Changes(server_changes, len(places))
-
-
-def change_list(server_changes: Changes) -> AnnotationList | None:
-    """Returns the list below the chart that explains its numbered marks; None without changes."""
-    if not server_changes.total:
-        return None
-    shown = len(server_changes.newest)
-    of_all = (
-        _(", the newest {shown} of {all:,}", shown=shown, all=server_changes.total)
-        if server_changes.total > shown
-        else ""
-    )
-    marks = tuple(Annotation(joined(format_date(change.at), change.text, by=", ")) for change in server_changes.newest)
-    return AnnotationList(
-        _("Changes of configuration and hardware, numbered as in the chart{of_all}", of_all=of_all), marks
-    )
+    label: str
+    """A word or two, shown beside the mark where there is room."""
+    text: str
+    """A sentence, shown under the pointer."""
+    kind: str = ""
+    """better or worse, for an update that changed a speed; or note."""
 
 
 def shift_list(
@@ -135,15 +80,15 @@ def drift_list(
 
 
 def mark_layout(
-    server_changes: Changes, shifts: Sequence[Shift], drifts: Sequence[SeriesDrift], panels: Sequence[Panel]
+    events: Sequence[Event], shifts: Sequence[Shift], drifts: Sequence[SeriesDrift], panels: Sequence[Panel]
 ) -> dict[str, list[Any]]:
-    """Returns Plotly's shapes and annotations for all marks; `name` says whether a shift or a drift is for the better
-    or the worse."""
+    """Returns Plotly's shapes and annotations for all marks; `name` says whether one is for the better or the worse."""
     shapes: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
-    for number, change in enumerate(server_changes.newest, 1):
-        shapes.append(_upright(change.at, "paper"))
-        notes.append(_note(change.at, "paper", str(number), change.text))
+    for event in events[-MAX_EVENTS:]:
+        name = {"name": event.kind} if event.kind else {}
+        shapes.append(_upright(event.at, "paper") | name)
+        notes.append(_note(event.at, "paper", escape_plotly_html(event.label), event.text) | name)
     for letter, shift in zip(string.ascii_uppercase, shifts[-MAX_MARKS:], strict=False):
         for metric_shift in shift.metrics:
             panel = panels[metric_shift.place]

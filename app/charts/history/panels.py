@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.charts.base import axis, domain, y_axis, y_name
 from app.core.i18n import _
 from app.metrics.base import Metric
 from app.results.history.table import HistoryTable
 
-GAP = 0.065
+GAP = 0.085
 """The gap between two panels: it holds the title of the lower one."""
 
 
@@ -22,6 +22,8 @@ class Panel:
     place: int
     """The index from the top, which is also the metric's index among a point's readings."""
     count: int
+    is_from_zero: bool = True
+    """Whether the axis begins at zero, or else fits the data."""
 
     @property
     def y(self) -> str:
@@ -33,23 +35,41 @@ class Panel:
 
     @property
     def axis(self) -> dict[str, Any]:
-        return axis(self.title, domain=domain(self.place, self.count, GAP), nticks=5)
+        rangemode = "tozero" if self.is_from_zero else "normal"
+        # a drag chooses a time: what it would choose of values, the axis says already
+        fixed = {"rangemode": rangemode, "fixedrange": True}
+        return axis(self.title, domain=domain(self.place, self.count, GAP), nticks=5) | fixed
 
 
-def panels_of(metrics: Sequence[Metric]) -> list[Panel]:
+def panels_of(metrics: Sequence[Metric], is_from_zero: bool = True) -> list[Panel]:
     """Returns one panel for each metric, from the top."""
-    return [Panel(metric, place, len(metrics)) for place, metric in enumerate(metrics)]
+    return [Panel(metric, place, len(metrics), is_from_zero) for place, metric in enumerate(metrics)]
 
 
-def layout_of(points: HistoryTable, panels: Sequence[Panel], drawn_marks: Mapping[str, list[Any]]) -> dict[str, Any]:
+class Span(NamedTuple):
+    """The time that the axis shows, without the room around it."""
+
+    first: datetime
+    last: datetime
+
+    @classmethod
+    def of(cls, points: HistoryTable) -> "Span":
+        """Returns the time from the first run to the last."""
+        return cls(points[0].started_at, points[-1].started_at)
+
+    @property
+    def pad(self) -> timedelta:
+        """How much time the axis shows before it and after it."""
+        return max((self.last - self.first) * 0.03, timedelta(minutes=10))
+
+
+def layout_of(span: Span, panels: Sequence[Panel], drawn_marks: Mapping[str, list[Any]]) -> dict[str, Any]:
     """Returns Plotly's layout: the time axis below all panels, and the axes of each."""
-    first, last = points[0].started_at, points[-1].started_at
-    around = pad(points)
     return {
         "xaxis": {
             "title": {"text": _("Started, UTC")},
             "type": "date",
-            "range": [stamp(first - around), stamp(last + around)],
+            "range": [stamp(span.first - span.pad), stamp(span.last + span.pad)],
             "anchor": panels[-1].y,
         },
         "hovermode": "closest",
@@ -57,11 +77,6 @@ def layout_of(points: HistoryTable, panels: Sequence[Panel], drawn_marks: Mappin
         **drawn_marks,
         **{y_axis(panel.place): panel.axis for panel in panels},
     }
-
-
-def pad(points: HistoryTable) -> timedelta:
-    """Returns how much time the axis shows before the first run and after the last."""
-    return max((points[-1].started_at - points[0].started_at) * 0.03, timedelta(minutes=10))
 
 
 def stamp(moment: datetime) -> str:

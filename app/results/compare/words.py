@@ -7,9 +7,8 @@ good, so that no colour is needed.
 from collections.abc import Mapping
 
 from app.core.i18n import N_, _, enumerated, joined, lower_first
-from app.core.units import format_number, format_size
+from app.core.units import format_quantity, format_size
 from app.metrics import metrics
-from app.metrics.base import Metric
 from app.results.compare.result import Comparison
 from app.stats.verdict import Ratio, Verdict, overall
 
@@ -35,10 +34,19 @@ def change_words(key: str, ratio: float) -> str:
     >>> change_words("decode_tokens_per_s", 0.49), change_words("ttft_ms", 1.12), change_words("ttft_ms", 1)
     ('51 % slower', '12 % longer', 'unchanged')
     """
+    return unit_change_words(metrics()[key].unit, ratio)
+
+
+def unit_change_words(unit: str, ratio: float) -> str:
+    """Returns the same for any quantity of this unit.
+
+    >>> unit_change_words("tok/s", 0.49), unit_change_words("%", 1.12)
+    ('51 % slower', '12 % higher')
+    """
     percent = format_size(ratio - 1)
     if percent == "0.0":
         return _("unchanged")
-    less, more = _pair(metrics()[key])
+    less, more = _pair(unit)
     return _(more if ratio > 1 else less, percent=percent)
 
 
@@ -101,7 +109,7 @@ def best_words(comparison: Comparison) -> str:
     if row is None or row.best is None or len(comparison.subjects) == 2:
         return ""
     cell, name, base = row.cells[row.best], comparison.subjects[row.best].name, comparison.subjects[0].name
-    figure = joined(format_number(cell.value), row.unit)
+    figure = format_quantity(cell.value, row.unit)
     if cell.ratio is None:
         return _("{name} decodes fastest, at {figure}.", name=name, figure=figure)
     change = ratio_words(row.metric, cell.ratio)
@@ -132,10 +140,10 @@ def incomparable_words(comparison: Comparison, is_named: bool = True) -> tuple[s
     return tuple(sentences)
 
 
-def _pair(metric: Metric) -> tuple[str, str]:
-    if "/s" in metric.unit:
+def _pair(unit: str) -> tuple[str, str]:
+    if unit.endswith("/s"):
         return _SPEED
-    return _TIME if metric.unit == "ms" else _AMOUNT
+    return _TIME if unit == "ms" else _AMOUNT
 
 
 def _named(*keys: str, change: str) -> str:

@@ -1,22 +1,22 @@
 """Engine updates: whether a new version changed the speed of what was measured before and after it.
 
 An update is a mark on each series that was measured with both versions, next to each other in time on one hardware. A
-series is tested at that known place, by the medians of its runs on both sides and the scatter between runs of its
-machine. The same update usually reaches several series, so a common change is tested as well: the median of their
-changes, so that one wrong run decides nothing. Each of both tests may raise a false alarm at half of FALSE_ALARMS of
-the updates, corrected by Bonferroni for the metrics and, among single series, for their number.
+series is tested at that known place, by the medians of its runs on both sides and the scatter of its machine
+(update_scatter.py). The same update usually reaches several series, so a common change is tested as well: the median
+of the changes of at least three series, so that one wrong run decides nothing. A change of single series must hold
+whichever run is left out. Each of both tests may raise a false alarm at half of FALSE_ALARMS of the updates, corrected
+by Bonferroni for the metrics and, among single series, for their number.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from statistics import fmean, median
 from typing import NamedTuple
 
-from app.core.arrays import Places, np
 from app.core.i18n import _, enumerated, noun
 from app.core.units import plural
 from app.metrics.base import Metric
@@ -24,16 +24,23 @@ from app.results.compare.words import metric_change
 from app.results.hardware import HardwareChange
 from app.results.history.changepoint import FALSE_ALARMS, MIN_CHANGE
 from app.results.history.table import HistoryTable
+from app.results.history.update_scatter import (
+    MAX_RUNS,
+    Block,
+    Scatters,
+    Scope,
+    difference,
+    hardware_blocks,
+    run_medians,
+    version_blocks,
+    widening,
+)
 from app.results.series import Series, SeriesIndex
-from app.stats.runs import RunMedian, RunScatter, median_variance, run_median, run_scatter
+from app.stats.runs import median_variance
 from app.stats.student import t_quantile, two_sided_p
 
-MAX_RUNS = 10
-"""The most runs of a series on either side of an update: what is further away says little about it."""
-MIN_RUNS = 2
-"""The fewest runs on both sides for a change of one series alone; a lone run may be wrong."""
-MAX_HISTORY_RUNS = 200
-"""The newest runs of each machine and prompt from which their scatter is estimated."""
+MIN_SERIES = 3
+"""The fewest series for a common change: of two, one wrong run decides half."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,8 @@ class Change:
     error: float
     """The standard error of the logarithm."""
     degrees_of_freedom: float
+    cautious_z: float = 0.0
+    """The logarithm over its error when the run that speaks most for the change is left out; 0 without another one."""
 
     @property
     def ratio(self) -> float:
@@ -107,6 +116,11 @@ class Update:
     def is_worse(self) -> bool:
         return any(shift.is_worse for shift in self.shifts)
 
+    @property
+    def clearest(self) -> SeriesChange:
+        """The series whose comparison says most: of the largest shift the largest change, or else the newest."""
+        return self.shifted(self.shifts[0])[0] if self.shifts else self.series[-1]
+
     def shifted(self, shift: Change) -> list[SeriesChange]:
         """Returns the series with a change of the shift's direction and more than MIN_CHANGE, the largest first."""
         direction = math.copysign(1, shift.log_ratio)
@@ -129,105 +143,82 @@ def updates(
 
     A change back to an older version is an update as well. A version that a server does not report is none.
     """
-    blocks_by_segment = [
-        _blocks(points, places, index)
+    segments = [
+        version_blocks(points, places, index)
         for places in points.segments(hardware or {}, groups=index.ids(points.config_ids))
     ]
-    scatters = _Scatters(points, metrics, index, [block for blocks in blocks_by_segment for block in blocks])
-    grouped: dict[tuple[int, int, str, str, str], list[SeriesChange]] = defaultdict(list)
-    for blocks in blocks_by_segment:
+    return _tested(points, metrics, index, segments)
+
+
+def hardware_updates(
+    points: HistoryTable,
+    metrics: Sequence[Metric],
+    index: SeriesIndex,
+    hardware: Mapping[int, Sequence[HardwareChange]],
+) -> list[tuple[str, Update]]:
+    """Returns what each change of hardware did to the configurations that were measured before and after it, in order
+    of time, as an update without versions; with the words of the change.
+    """
+    words = {
+        (server_id, str(number)): change.text
+        for server_id, changes in hardware.items()
+        for number, change in enumerate(changes, start=1)
+    }
+    if not words:
+        return []
+    epochs = points.hardware_epoch(hardware)
+    segments = [hardware_blocks(places, epochs) for places in points.segments({})]
+    tested = []
+    for update in _tested(points, metrics, index, segments):
+        (place,) = points.with_public_ids([update.series[0].after]).tolist()
+        tested.append((words[int(points.server_ids[place]), update.new_version], update))
+    return tested
+
+
+def _tested(
+    points: HistoryTable, metrics: Sequence[Metric], index: SeriesIndex, segments: Sequence[Sequence[Block]]
+) -> list[Update]:
+    scatters = Scatters(points, metrics, index, segments)
+    by_scope: dict[Scope, dict[_Versions, list[SeriesChange]]] = defaultdict(lambda: defaultdict(list))
+    for blocks in segments:
         for before, after in pairwise(blocks):
+            scope = scatters.scope(after)
             change = _series_change(points, metrics, index, scatters, before, after)
-            machine_id, prompt = change.series.machine_id, points.prompt_code(int(after.places[0]))
-            grouped[machine_id, prompt, change.series.snapshot.engine, before.version, after.version].append(change)
-    all_updates = [_update(key[2:], _first_of_each(changes), metrics) for key, changes in grouped.items()]
+            versions = change.series.snapshot.engine, before.version, after.version
+            by_scope[scope][versions].append(change)
+    all_updates = [
+        update
+        for scope, changes in by_scope.items()
+        for update in _updates_of(
+            {versions: _first_of_each(all_changes) for versions, all_changes in changes.items()},
+            metrics,
+            [scatters.halves(scope, place) for place in range(len(metrics))],
+        )
+    ]
     return sorted(all_updates, key=lambda update: update.at)
 
 
-def _first_of_each(changes: Sequence[SeriesChange]) -> list[SeriesChange]:
-    """Returns the first change of each series, in order of time: a series that goes back and forth between two versions
-    has many."""
-    first: dict[int, SeriesChange] = {}
-    for change in sorted(changes, key=lambda change: change.at):
-        first.setdefault(change.series.id, change)
-    return list(first.values())
-
-
-class _Block(NamedTuple):
-    """Consecutive runs of a series with one version."""
-
-    version: str
-    places: Places
-
-
-def _blocks(points: HistoryTable, places: Places, index: SeriesIndex) -> list[_Block]:
-    config_ids = points.config_ids[places]
-    starts = [0, *(np.flatnonzero(config_ids[1:] != config_ids[:-1]) + 1).tolist(), len(places)]
-    blocks: list[_Block] = []
-    for start, end in pairwise(starts):
-        version = index.version(int(config_ids[start]))
-        if version is None:
-            continue
-        if blocks and blocks[-1].version == version:
-            blocks[-1] = _Block(version, np.concatenate([blocks[-1].places, places[start:end]]))
-        else:
-            blocks.append(_Block(version, places[start:end]))
-    return blocks
-
-
-class _Scatters:
-    """How much runs of one configuration differ, by machine, prompt and metric; each is computed when first asked
-    for."""
-
-    def __init__(
-        self, points: HistoryTable, metrics: Sequence[Metric], index: SeriesIndex, blocks: Iterable[_Block]
-    ) -> None:
-        self._points, self._metrics, self._index = points, metrics, index
-        self._blocks: dict[tuple[int, int], list[_Block]] = defaultdict(list)
-        for block in blocks:
-            self._blocks[self._scope(block)].append(block)
-        self._computed: dict[tuple[tuple[int, int], int], RunScatter] = {}
-
-    def of(self, block: _Block, place: int) -> RunScatter:
-        """Returns the scatter of the `place`-th metric on the machine and at the prompt of a block."""
-        scope = self._scope(block)
-        if (scope, place) not in self._computed:
-            groups, runs = [], 0
-            for near in sorted(self._blocks[scope], key=lambda near: -int(near.places[-1])):
-                if runs < MAX_HISTORY_RUNS:
-                    groups.append(list(run_medians(self._points, near.places[-MAX_RUNS:], place)))
-                    runs += len(groups[-1])
-            self._computed[scope, place] = run_scatter(groups, self._metrics[place].assumed_run_deviation)
-        return self._computed[scope, place]
-
-    def _scope(self, block: _Block) -> tuple[int, int]:
-        first = int(block.places[0])
-        return self._index.by_config[int(self._points.config_ids[first])].machine_id, self._points.prompt_code(first)
-
-
-def run_medians(points: HistoryTable, places: Places, metric: int) -> Iterator[RunMedian]:
-    """Returns the medians of the runs at some places that have a value of the `metric`-th metric."""
-    columns = (column[places].tolist() for column in points.readings[3 * metric : 3 * metric + 3])
-    for value, deviation, count in zip(*columns, strict=True):
-        if value > 0:
-            repetitions = 1 if math.isnan(count) else max(1, int(count))
-            yield run_median(value, None if math.isnan(deviation) else deviation, None, None, repetitions)
+_Versions = tuple[str, str, str]
+"""The engine, its version before and its version after an update."""
 
 
 def _series_change(
     points: HistoryTable,
     metrics: Sequence[Metric],
     index: SeriesIndex,
-    scatters: _Scatters,
-    before: _Block,
-    after: _Block,
+    scatters: Scatters,
+    before: Block,
+    after: Block,
 ) -> SeriesChange:
+    """Returns what an update did to a series; errors are those that the scatter between runs explains."""
     changes = {}
     for place, metric in enumerate(metrics):
         old = list(run_medians(points, before.places[-MAX_RUNS:], place))
         new = list(run_medians(points, after.places[:MAX_RUNS], place))
         if old and new:
-            changes[metric.key] = _change(metric, old, new, scatters.of(after, place))
+            scatter = scatters.of(scatters.scope(after), place)
+            log_ratio, error, cautious_z = difference(old, new, scatter)
+            changes[metric.key] = Change(metric, log_ratio, error, scatter.degrees_of_freedom, cautious_z)
     first = int(after.places[0])
     return SeriesChange(
         series=index.by_config[int(points.config_ids[first])],
@@ -240,50 +231,102 @@ def _series_change(
     )
 
 
-def _change(metric: Metric, old: Sequence[RunMedian], new: Sequence[RunMedian], scatter: RunScatter) -> Change:
-    log_ratio = median(run.log_value for run in new) - median(run.log_value for run in old)
-    variance = sum(
-        fmean(scatter.variance_of_median(run) for run in side) * median_variance(len(side)) for side in (old, new)
+def _first_of_each(changes: Sequence[SeriesChange]) -> list[SeriesChange]:
+    """Returns the first change of each series, in order of time: a series that goes back and forth between two versions
+    has many."""
+    first: dict[int, SeriesChange] = {}
+    for change in sorted(changes, key=lambda change: change.at):
+        first.setdefault(change.series.id, change)
+    return list(first.values())
+
+
+def _updates_of(
+    changes: Mapping[_Versions, Sequence[SeriesChange]], metrics: Sequence[Metric], halves: Sequence[Sequence[float]]
+) -> list[Update]:
+    """Returns the updates of one machine at one prompt; `halves` are those of `Scatters` for each metric."""
+    shifts: dict[_Versions, list[Change]] = defaultdict(list)
+    for metric, of_halves in zip(metrics, halves, strict=True):
+        changes = {versions: _widened(changes, versions, metric, of_halves) for versions in changes}
+        common = {versions: _common(metric, series) for versions, series in changes.items()}
+        for versions, series in changes.items():
+            own, others = common[versions], [change for key, change in common.items() if key != versions and change]
+            if shift := _shift(metric, series, own and _wider(own, [_z(change) for change in others]), len(metrics)):
+                shifts[versions].append(shift)
+    return [
+        Update(
+            machine_id=series[0].series.machine_id,
+            machine=series[0].series.machine,
+            engine=versions[0],
+            old_version=versions[1],
+            new_version=versions[2],
+            at=series[0].at,
+            series=series,
+            shifts=sorted(shifts[versions], key=lambda shift: -abs(shift.log_ratio)),
+        )
+        for versions, series in changes.items()
+    ]
+
+
+def _widened(
+    changes: Mapping[_Versions, Sequence[SeriesChange]], versions: _Versions, metric: Metric, halves: Sequence[float]
+) -> list[SeriesChange]:
+    """Returns the changes of an update with the errors of a metric widened by what the other updates show."""
+    z_values = [
+        _z(change)
+        for key, series in changes.items()
+        for series_change in series
+        if key != versions and (change := series_change.changes.get(metric.key))
+    ]
+    return [
+        series_change._replace(changes={**series_change.changes, metric.key: _wider(change, [*z_values, *halves])})
+        if (change := series_change.changes.get(metric.key))
+        else series_change
+        for series_change in changes[versions]
+    ]
+
+
+def _z(change: Change) -> float:
+    return change.log_ratio / change.error if change.error > 0 else 0.0
+
+
+def _wider(change: Change, z_values: Sequence[float]) -> Change:
+    factor, freedom = widening(z_values)
+    return replace(
+        change,
+        error=change.error * factor,
+        degrees_of_freedom=min(change.degrees_of_freedom, freedom),
+        cautious_z=change.cautious_z / factor,
     )
-    return Change(metric, log_ratio, math.sqrt(variance), scatter.degrees_of_freedom)
 
 
-def _update(key: tuple[str, str, str], series: Sequence[SeriesChange], metrics: Sequence[Metric]) -> Update:
-    engine, old_version, new_version = key
-    shifts = [shift for metric in metrics if (shift := _shift(metric, series, len(metrics)))]
-    return Update(
-        machine_id=series[0].series.machine_id,
-        machine=series[0].series.machine,
-        engine=engine,
-        old_version=old_version,
-        new_version=new_version,
-        at=series[0].at,
-        series=series,
-        shifts=sorted(shifts, key=lambda shift: -abs(shift.log_ratio)),
-    )
+def _common(metric: Metric, series: Sequence[SeriesChange]) -> Change | None:
+    """Returns the median change of at least MIN_SERIES series. All rest on one scatter, so they share its degrees of
+    freedom."""
+    changes = [series_change.changes[metric.key] for series_change in series if metric.key in series_change.changes]
+    return _median_change(metric, changes) if len(changes) >= MIN_SERIES else None
 
 
-def _shift(metric: Metric, series: Sequence[SeriesChange], looks: int) -> Change | None:
-    """Returns the change of a metric that an update certainly made; None when there is none."""
-    measured = [series_change for series_change in series if metric.key in series_change.changes]
-    chance = FALSE_ALARMS / 2 / looks
-    if len(measured) > 1 and _is_certain(common := _common(metric, measured), chance):
-        return common
-    repeated = [change for change in measured if min(change.runs_before, change.runs_after) >= MIN_RUNS]
-    certain = [change for change in repeated if _is_certain(change.changes[metric.key], chance / len(repeated))]
-    return _common(metric, certain) if certain else None
-
-
-def _is_certain(change: Change, chance: float) -> bool:
-    return change.p_value < chance and abs(change.log_ratio) > MIN_CHANGE
-
-
-def _common(metric: Metric, series: Sequence[SeriesChange]) -> Change:
-    """Returns the median change of several series. All rest on one scatter, so they share its degrees of freedom."""
-    changes = [series_change.changes[metric.key] for series_change in series]
+def _median_change(metric: Metric, changes: Sequence[Change]) -> Change:
     variance = fmean(change.error**2 for change in changes) * median_variance(len(changes))
     freedom = min(change.degrees_of_freedom for change in changes)
     return Change(metric, median(change.log_ratio for change in changes), math.sqrt(variance), freedom)
+
+
+def _shift(metric: Metric, series: Sequence[SeriesChange], common: Change | None, looks: int) -> Change | None:
+    """Returns the change of a metric that an update certainly made; None when there is none. `common` is the change of
+    all series."""
+    chance = FALSE_ALARMS / 2 / looks
+    if common and common.p_value < chance and abs(common.log_ratio) > MIN_CHANGE:
+        return common
+    changes = [series_change.changes[metric.key] for series_change in series if metric.key in series_change.changes]
+    testable = [change for change in changes if change.cautious_z]
+    certain = [
+        change
+        for change in testable
+        if abs(change.log_ratio) > MIN_CHANGE
+        and two_sided_p(change.cautious_z, change.degrees_of_freedom) < chance / len(testable)
+    ]
+    return _median_change(metric, certain) if certain else None
 
 
 def latest_changes(all_updates: Iterable[Update]) -> dict[int, SeriesChange]:
@@ -298,7 +341,12 @@ def update_words(update: Update, engine_titles: Mapping[str, str]) -> str:
     versions = f"{engine} {update.old_version} → {update.new_version}"
     if not update.shifts:
         return versions
-    moves = [
+    return _("{versions}: {changes}", versions=versions, changes=enumerated(shift_phrases(update)))
+
+
+def shift_phrases(update: Update) -> list[str]:
+    """Returns each shift of an update in words, such as "decode −7.7 % on 3 models"."""
+    return [
         _(
             "{change} on {models}",
             change=metric_change(shift.metric.key, shift.ratio),
@@ -306,7 +354,6 @@ def update_words(update: Update, engine_titles: Mapping[str, str]) -> str:
         )
         for shift in update.shifts
     ]
-    return _("{versions}: {changes}", versions=versions, changes=enumerated(moves))
 
 
 def _models(series: Sequence[SeriesChange]) -> str:

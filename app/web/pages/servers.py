@@ -11,11 +11,13 @@ from app import suites
 from app.core.config_settings import DEFAULT, ordered_setting_keys, setting_title
 from app.core.errors import BadInput, RoofmarkError, ServerError
 from app.core.i18n import _
-from app.db import machines, servers
+from app.db import devices, machines, servers
+from app.db.database import Database
 from app.db.tables import Server
 from app.engines import well_known_ports
 from app.engines.base import ServerInfo
 from app.engines.http import normalise_base_url
+from app.hardware.detect import detect
 from app.hardware.host import this_host
 from app.measure.config_snapshot import server_facts
 from app.results.run_filter import RunFilter
@@ -27,6 +29,7 @@ from app.web.paths import path_for
 from app.web.templates import engine_title, engine_titles, is_partial, render
 
 LATEST_RUNS = 10
+LOOPBACK = "127.0.0.1"
 
 router = APIRouter(include_in_schema=False)
 
@@ -58,8 +61,44 @@ def discover_servers(request: Request, database: DatabaseDep, runner: RunnerDep)
         servers_by_url = {server.base_url: server for server in servers.list_servers(session)}
     template = "_discovered.html" if is_partial(request) else "discovered.html"
     return render(
-        request, template, discovered=discovered, servers_by_url=servers_by_url, ports=sorted(well_known_ports())
+        request,
+        template,
+        discovered=discovered,
+        servers_by_url=servers_by_url,
+        ports=sorted(well_known_ports()),
+        suite=suites.DEFAULT_SUITE,
     )
+
+
+@router.post("/servers/discover", name="measure_discovered")
+def measure_discovered(request: Request, database: DatabaseDep, runner: RunnerDep, form: Form) -> Response:
+    """Adds a server that was found on this machine, and this machine as it is detected, and queues the usual suite."""
+    base_url = normalise_base_url(form.get("base_url"))
+    if urlsplit(base_url).hostname != LOOPBACK:
+        raise BadInput(_("{url} is not on this machine: add it as a server first.", url=base_url))
+    facts = runner.probe(base_url, None)
+    slug = _added_here(database, facts, facts.base_url or base_url)
+    first, *_others = runner.queue(slug, suites.DEFAULT_SUITE)
+    return RedirectResponse(path_for(request, "run", public_id=first), status_code=303)
+
+
+def _added_here(database: Database, facts: ServerInfo, base_url: str) -> str:
+    """The slug of the server at that address of this machine, which is added where it is missing."""
+    with database.read() as session:
+        is_machine_known = machines.local_machine(session) is not None
+        catalogue = devices.load_catalogue(session)
+    profile = None if is_machine_known else detect(catalogue)  # it takes about a second: not while writing
+    with database.write() as session:
+        machine = machines.ensure_local_machine(session)
+        assert machine.id is not None
+        if profile is not None:
+            machines.fill(session, machine.slug, profile)
+        server = servers.server_at(session, base_url)
+        if server is None or server.archived_at is not None:
+            name = _suggested_name(facts.engine, base_url)
+            server = servers.add_server(session, machine.id, name, facts.engine, base_url)
+        _remember(session, server, facts)
+        return server.slug
 
 
 @router.post("/servers/probe", name="probe_server")

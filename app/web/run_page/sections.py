@@ -11,6 +11,7 @@ from app.core.i18n import N_, _
 from app.core.samples import Sample, Workload
 from app.db import devices
 from app.db.annotations import REASONS
+from app.db.machines import is_local_machine
 from app.db.runs import MAX_QUEUED_AT_ONCE
 from app.db.tables import Config, Machine, Model, Run, Server
 from app.metrics import FLAGS, MetricResult
@@ -340,6 +341,8 @@ class Ceiling(Section):
     machine: Machine
     model: Model
     ceiling: RunCeiling | Unknown
+    is_here: bool
+    """Whether Roofmark runs on the machine, so that its bandwidth can be measured."""
     is_outdated: bool
     """Whether the machine's devices are known differently today."""
     top: PointCeiling | None
@@ -368,6 +371,7 @@ def ceiling(result: RunResult, point: Workload) -> Ceiling | None:
         machine=result.machine,
         model=result.model,
         ceiling=result.ceiling,
+        is_here=is_local_machine(result.machine),
         is_outdated=result.hardware.is_outdated,
         top=top,
         calculation=calculation,
