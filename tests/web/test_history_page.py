@@ -194,7 +194,7 @@ def test_a_shift_within_a_configuration_is_marked_and_linked(client: TestClient,
     runs = slow_down(database, "m3-ultra", 8, 0.85)
     assert len(runs) > 11
     page = client.get("/history?machine=m3-ultra").text
-    assert re.search(r"decode −1[3-7] % since \d+ \w+ 2026, same configuration", page)
+    assert re.search(r"decode 1[3-7] % slower since \d+ \w+ 2026, same configuration", page)
     assert f'<a href="/runs/{runs[7]}">last run before</a>' in page
     assert f'<a href="/runs/{runs[8]}">first run after</a>' in page
     assert [shape["name"] for shape in figure(page)["layout"]["shapes"] if "name" in shape] == ["worse"]
@@ -211,7 +211,7 @@ def test_the_overview_says_which_level_shifted_lately(client: TestClient, databa
             run.started_at = run.started_at + later if run.started_at else None
             session.add(run)
     page = client.get("/").text
-    assert re.search(r"<strong>Decode −1[3-7] % since \d+ \w+ \d{4}, same configuration:</strong> gpt-oss-120b", page)
+    assert re.search(r"<strong>Decode 1[3-7] % slower since \d+ \w+ \d{4}, same configuration:</strong> gpt-oss-120b", page)
     assert f'<a href="/runs/{runs[7]}">last run before</a>' in page
     with database.write() as session:
         for run in session.exec(select(Run)).all():

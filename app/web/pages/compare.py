@@ -16,6 +16,7 @@ from app import charts
 from app.core.unknown_settings import MAX_NAMED_SETTINGS
 from app.db import baselines
 from app.db.runs import MAX_QUEUED_AT_ONCE, runs_by_id
+from app.db.saved_views import views_of
 from app.db.tables import now
 from app.metrics.base import SOURCES
 from app.results.compare import Comparison, compare
@@ -91,6 +92,7 @@ def _comparison(
     return render(
         request,
         "compare.html",
+        saved_views=views_of(session, "compare"),
         comparison=comparison,
         moves=moves,
         incomparable=incomparable_words(comparison),

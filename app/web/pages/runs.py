@@ -12,6 +12,7 @@ from app.core.errors import RoofmarkError
 from app.core.i18n import _
 from app.db import servers, suites
 from app.db.runs import MAX_NOTE_CHARS, MAX_QUEUED_AT_ONCE
+from app.db.saved_views import views_of
 from app.db.tables import Server
 from app.results import run_list
 from app.results.compare import standings
@@ -52,6 +53,7 @@ def list_runs(
     response = render(
         request,
         "runs.html",
+        saved_views=views_of(session, "runs"),
         rows=rows,
         total=total,
         where=where,
