@@ -79,6 +79,8 @@ def run_engine(model: Path, log: Path) -> Iterator[DemoEngine]:
     """Serves `model` on a free port of 127.0.0.1 and writes the engine's output to `log`. Raises RoofmarkError."""
     port = _free_port()
     command = [sys.executable, "-m", "app.demo", "--port", str(port), "--model", str(model)]
+    # as llama-server is told, so that a run reads its settings from there
+    command += ["--ctx-size", str(CONTEXT_TOKENS), "--parallel", "1", "--threads", str(_threads()), "--no-repack"]
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:
@@ -141,6 +143,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m app.demo", description="llama.cpp's HTTP server, for the demo.")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--ctx-size", type=int, default=CONTEXT_TOKENS)
+    parser.add_argument("--parallel", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--no-repack", action="store_true")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches this process too: the parent decides
     try:
@@ -152,10 +158,11 @@ def main() -> None:
     params.model.path = str(arguments.model)
     params.hostnames = ["127.0.0.1"]
     params.port = arguments.port
-    params.n_ctx = CONTEXT_TOKENS
-    params.n_parallel = 1
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = _threads()
-    params.no_extra_bufts = True  # repacked weights use instructions that some virtual machines announce but lack
+    params.n_ctx = arguments.ctx_size
+    params.n_parallel = arguments.parallel
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = arguments.threads
+    # repacked weights use instructions that some virtual machines announce but lack
+    params.no_extra_bufts = arguments.no_repack
     params.endpoint_metrics = params.endpoint_slots = params.endpoint_props = True
     try:
         server = xllamacpp.Server(params)

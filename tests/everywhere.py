@@ -72,7 +72,7 @@ def addresses(session: Session, share: str) -> dict[str, str]:
         "models": "/models",
         "models by TTFT, in groups": "/models?by=ttft&group=machine&sort=model",
         "models.csv": "/models.csv",
-        "model, its quantizations": f"/models/named?{urlencode({'name': 'Qwen3-30B-A3B'})}",
+        "model, its quantizations": f"/models/named?{urlencode({'name': config.model.name})}",
         "bytes per token": "/models/weights",
         "model": f"/models/{config.model_id}",
         "servers": "/servers",

@@ -109,12 +109,12 @@ def capture(folder: str, name: str) -> Script:
 class Replay:
     """The running server: its base URL and the requests it got."""
 
-    def __init__(self, routes: Mapping[str, Script | Answerer], pace: float) -> None:
+    def __init__(self, routes: Mapping[str, Script | Answerer], pace: float, port: int = 0) -> None:
         self.requests: list[Request] = []
         self._routes = routes
         self._pace = pace
         self._closing = threading.Event()
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", port))
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
 
@@ -210,9 +210,10 @@ def read_request(reader: Any) -> Request | None:
 
 
 @contextmanager
-def serve(routes: Mapping[str, Script | Answerer], pace: float = 1.0) -> Iterator[Replay]:
-    """Serves `routes` (path prefix to answer, the longest one wins; anything else is 404)."""
-    replay = Replay(routes, pace)
+def serve(routes: Mapping[str, Script | Answerer], pace: float = 1.0, port: int = 0) -> Iterator[Replay]:
+    """Serves `routes` (path prefix to answer, the longest one wins; anything else is 404) on a port, else a free
+    one."""
+    replay = Replay(routes, pace, port)
     try:
         yield replay
     finally:

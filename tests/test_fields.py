@@ -7,8 +7,8 @@ import pytest
 from sqlmodel import Session, col, select
 
 from app.core import i18n
-from app.core.config_settings import SETTINGS, Setting, format_setting
-from app.core.configuration import describe_changes
+from app.core.config_settings import DEFAULT, SETTINGS, Setting, format_setting
+from app.core.configuration import Snapshot, describe_changes
 from app.db.configs import ConfigDescription, describe
 from app.db.database import Database
 from app.db.tables import Config, Model, Run
@@ -16,8 +16,8 @@ from app.metrics import metrics
 from app.results.ceiling import context_of
 from app.results.explore import explore
 from app.results.fields import registry
-from app.results.fields.configuration import CONFIGURATION_FIELDS
-from app.results.fields.field import Disclosure, Field, SearchColumn, SearchScope
+from app.results.fields.configuration import CONFIGURATION_FIELDS, setting_field
+from app.results.fields.field import Disclosure, Field, RunContext, SearchColumn, SearchScope
 from app.results.fields.registry import GROUPS, all_fields, explorer_fields, grouped
 from app.results.fields.run import (
     filtered_series_keys,
@@ -149,6 +149,12 @@ def test_what_a_person_named_is_never_translated() -> None:
         assert series_name("kv_offload", format_setting("on", "kv_offload")) == "KV 快取在顯示卡上 開"
         assert format_setting("on", "series") == "on"
         assert format_setting(None, "series") == "未說明"
+
+
+def test_a_setting_that_was_left_to_the_engine_makes_no_number_a_word() -> None:
+    field = setting_field("threads", {4, 8, DEFAULT})
+    left = RunContext(Snapshot("llama.cpp", None, "m", None, {"threads": DEFAULT}))
+    assert (field.kind, field.read(left), field.text("difference", left)) == ("number", None, "default")
 
 
 def test_namesakes_of_different_servers_do_not_join(database: Database) -> None:

@@ -17,7 +17,6 @@ from app.charts.ceiling import (
 from app.charts.compare import curves, forest, pauses, series_of
 from app.charts.history import history
 from app.charts.model import builds as model_builds
-from app.charts.model import contexts as model_contexts
 from app.charts.sensors import absence, sensors_of
 from app.charts.serving import serving_figure
 from app.charts.sparkline import sparkline, year_sparkline
@@ -38,7 +37,6 @@ __all__ = [
     "history",
     "measured_speeds",
     "model_builds",
-    "model_contexts",
     "pauses",
     "roofline",
     "run_roofline",

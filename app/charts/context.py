@@ -1,6 +1,6 @@
 """How decode falls with context: measured curves of several configurations, each under its ceiling."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from app.charts.base import MAX_SERIES, Figure, LegendEntry, Table, axis, escape_plotly_html, hover_template
@@ -9,14 +9,21 @@ from app.core.units import format_number, format_percent
 from app.results.context_curves import ContextCurve
 
 
-def context_figure(curves: Sequence[ContextCurve], link: Callable[[ContextCurve], str]) -> Figure | None:
+def context_figure(
+    curves: Sequence[ContextCurve], link: Callable[[ContextCurve], str], series_of: Mapping[int, int] | None = None
+) -> Figure | None:
     """Draws each curve with its ceiling, dashed, in the same look; None without curves. `link` gives the address of
-    the run behind a curve. Of more than MAX_SERIES curves those measured last are drawn; the table has all."""
+    the run behind a curve. Of more than MAX_SERIES curves those measured last are drawn; the table has all.
+
+    `series_of` gives each configuration the look that it has in a chart beside this one, a number below MAX_SERIES."""
     if not curves:
         return None
     newest = sorted(curves, key=lambda curve: curve.started_at)[-MAX_SERIES:]
     drawn = [curve for curve in curves if curve in newest]
-    traces = [trace for series, curve in enumerate(drawn) for trace in _traces(series, curve, link(curve))]
+    looks = [series_of[curve.config_id] if series_of else place for place, curve in enumerate(drawn)]
+    traces = [
+        trace for series, curve in zip(looks, drawn, strict=True) for trace in _traces(series, curve, link(curve))
+    ]
     longest = max(curve.points[-1].context for curve in drawn)
     return Figure(
         data=traces,
@@ -34,7 +41,7 @@ def context_figure(curves: Sequence[ContextCurve], link: Callable[[ContextCurve]
             ),
         ),
         table=_table(curves, link),
-        legend=tuple(LegendEntry(series, curve.title, link(curve)) for series, curve in enumerate(drawn)),
+        legend=tuple(LegendEntry(series, curve.title, link(curve)) for series, curve in zip(looks, drawn, strict=True)),
     )
 
 

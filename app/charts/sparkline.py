@@ -6,6 +6,8 @@ from markupsafe import Markup
 
 WIDTH, HEIGHT, MARGIN = 96, 24, 3
 MAX_VALUES = 40
+YEAR_HEIGHT = 32
+"""Higher than other sparklines: from zero, a change of some per cent would hardly be seen."""
 
 
 def sparkline(values: Sequence[float | None], title: str = "Trend") -> Markup:
@@ -47,8 +49,8 @@ def year_sparkline(trend: Sequence[tuple[float, float]], title: str) -> Markup:
     highest = max((value for _at, value in trend), default=0.0)
     if highest <= 0:
         return Markup("")
-    width, height = WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN
-    places = [(MARGIN + at * width, HEIGHT - MARGIN - max(0.0, value) / highest * height) for at, value in trend]
+    width, height = WIDTH - 2 * MARGIN, YEAR_HEIGHT - 2 * MARGIN
+    places = [(MARGIN + at * width, YEAR_HEIGHT - MARGIN - max(0.0, value) / highest * height) for at, value in trend]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     x, y = places[-1]
     return Markup(  # only numbers and the escaped title go in
@@ -57,6 +59,6 @@ def year_sparkline(trend: Sequence[tuple[float, float]], title: str) -> Markup:
         '<polyline points="{line}" fill="none" stroke="currentColor" stroke-width="1.5" stroke-linejoin="round"/>'
         '<circle cx="{x}" cy="{y}" r="2" fill="currentColor"/></svg>'
     ).format(
-        w=WIDTH, h=HEIGHT, title=title, left=MARGIN, zero=HEIGHT - MARGIN + 1.5, width=width, line=line,
+        w=WIDTH, h=YEAR_HEIGHT, title=title, left=MARGIN, zero=YEAR_HEIGHT - MARGIN + 1.5, width=width, line=line,
         x=f"{x:.1f}", y=f"{y:.1f}",
     )  # fmt: skip

@@ -42,7 +42,7 @@ COMMANDS = {
     "runs": CommandEntry("runs", "List runs with TTFT, prefill and decode."),
     "best": CommandEntry("best", "Show the best result of each model, quantization and machine."),
     "show": CommandEntry("runs", "Show a run."),
-    "share": CommandEntry("share", "Share a snapshot of a result: as a link, an HTML file or Markdown."),
+    "share": CommandEntry("share", "Share a snapshot of a result: as a link, an HTML file, a picture or Markdown."),
     "label": CommandEntry("runs", "Add labels to a run, or remove them."),
     "hide": CommandEntry("runs", "Exclude a run from histories and statistics, with a reason."),
     "unhide": CommandEntry("runs", "Include a hidden run in histories and statistics again."),

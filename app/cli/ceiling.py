@@ -20,7 +20,7 @@ from app.core import units
 from app.core.errors import BadInput
 from app.core.i18n import _
 from app.core.settings import Settings
-from app.core.units import GIGA, TERA, format_billions, format_bytes, format_number, read_number
+from app.core.units import GIGA, TERA, format_billions, format_bytes, format_number, format_quantity, read_number
 from app.db.devices import KnownDevice, known_devices
 
 _PREFIXES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -170,7 +170,8 @@ def ceiling_text(ceiling_report: Report) -> str:
         lines.append("  decode      unknown")
     if prefill:
         lines.append(f"  prefill     {'at most' if is_bound else 'about'} {prefill.words}")
-        lines.append(f"  TTFT        {'at least' if is_bound else 'about'} {format_number(prefill.ttft_floor_ms)} ms")
+        floor = format_quantity(prefill.ttft_floor_ms, "ms")
+        lines.append(f"  TTFT        {'at least' if is_bound else 'about'} {floor}")
     if step:
         lines.append(f"  certainty   {'a bound' if is_bound else geometry.doubt}")
     assumptions = (sentence for sentence in ceiling_report.assumptions if sentence != geometry.doubt)

@@ -17,7 +17,7 @@ from app.demo import start_engine
 from app.engines.base import ServerInfo
 from app.hardware.detect import detect
 from app.measure import bandwidth_process as measuring
-from app.measure.config_snapshot import server_info_json
+from app.measure.config_snapshot import server_facts
 from app.measure.runner import Runner
 from app.schemas.run_document import run_document
 
@@ -70,7 +70,7 @@ def _save_server(database: Database, base_url: str, facts: ServerInfo) -> str:
     with database.write() as session:
         server = next((server for server in servers.list_servers(session) if server.name == SERVER_NAME), None)
         if server is not None:
-            servers.edit_server(session, server.slug, base_url=base_url, facts=server_info_json(facts))
+            servers.edit_server(session, server.slug, base_url=base_url, facts=server_facts(base_url, facts))
             return server.slug
         machine = machines.ensure_local_machine(session)
         assert machine.id is not None
@@ -80,7 +80,7 @@ def _save_server(database: Database, base_url: str, facts: ServerInfo) -> str:
             SERVER_NAME,
             facts.engine,
             base_url,
-            facts=server_info_json(facts),
+            facts=server_facts(base_url, facts),
             capabilities=dict(facts.capabilities),
             settings={"cards": 0, "kv_type_k": "f16", "kv_type_v": "f16"},
         )

@@ -14,22 +14,23 @@ from app.cli.output import Json, print_json, printable, say
 from app.cli.probe import ApiKey, EngineKey
 from app.cli.startup import log_to_stderr, open_database, open_with_log
 from app.cli.text import run_text
-from app.core.config_settings import parse_log_path, parse_setting, setting_warning
+from app.core.config_settings import SETTINGS, parse_log_path, parse_setting, setting_warning
 from app.core.errors import BadInput, ServerError, ServerErrorKind
 from app.core.secrets import Secrets
 from app.core.settings import Settings
-from app.core.units import format_duration, format_number
-from app.db import machines, servers, suites
+from app.core.units import format_duration, format_number, format_quantity
+from app.db import machines, restarts, runs, servers, suites
 from app.db.database import Database
-from app.db.tables import Machine
+from app.db.runs import check_run_count
+from app.db.tables import Machine, Run
 from app.engines.base import STATED_ENGINE, ServerInfo
 from app.engines.http import is_loopback, normalise_base_url
 from app.hardware.host import names_this_host
 from app.measure.active_run import RunProgress
-from app.measure.config_snapshot import server_info_json
+from app.measure.config_snapshot import server_facts
 from app.measure.runner import Runner
 from app.schemas.run_document import run_document
-from app.suites import BUILT_IN
+from app.suites import BUILT_IN, DEFAULT_SUITE
 
 EXIT_CODES = {"done": 0, "cancelled": 130}
 
@@ -67,11 +68,18 @@ def measure(
     engine: EngineKey = None,
     model: Annotated[str | None, typer.Option("--model", help="Model to measure, if the server has several.")] = None,
     suite: Annotated[
-        str, typer.Option("--suite", help=f"Suite to run: {', '.join(BUILT_IN)}, or your own.")
-    ] = "triple",
+        list[str] | None,
+        typer.Option(
+            "--suite",
+            help=f"Suite to run: {', '.join(BUILT_IN)}, or your own; {DEFAULT_SUITE} by default. Several take turns.",
+            show_default=False,
+        ),
+    ] = None,
     reps: Reps = None,
     warmup: Warmup = None,
-    run_count: Annotated[int, typer.Option("--runs", help="Number of runs, one after another.", min=1, max=20)] = 1,
+    run_count: Annotated[
+        int, typer.Option("--runs", "--times", help="Number of runs of each suite, one after another.", min=1, max=20)
+    ] = 1,
     assignments: Assignments = None,
     log: LogFile = None,
     note: Annotated[str, typer.Option("--note", help="Note for this run.")] = "",
@@ -83,19 +91,24 @@ def measure(
     settings = Settings()
     database = open_with_log(settings)
     runner = Runner(database, settings)
+    suite_keys = list(dict.fromkeys(suite or [DEFAULT_SUITE]))
+    check_run_count(run_count, len(suite_keys))
     with database.read() as session:  # a wrong suite or count is refused before a server is asked anything
-        suites.suite(session, suite).with_counts(reps, warmup)
+        for suite_key in suite_keys:
+            suites.suite(session, suite_key).with_counts(reps, warmup)
     slug = _server_slug(database, settings, runner, ServerOptions(url, server, engine, api_key))
     if log is not None:
         with database.write() as session:
             servers.edit_server(session, slug, log_path=parse_log_path(log))
     documents: list[dict[str, Any]] = []
-    for run_number in range(1, run_count + 1):
-        if run_count > 1:
-            say(f"Run {run_number} of {run_count}.", err=True)
+    in_turn = suite_keys * run_count
+    for run_number, suite_key in enumerate(in_turn, start=1):
+        if len(in_turn) > 1:
+            suite_name = f", suite {suite_key}" if len(suite_keys) > 1 else ""
+            say(f"Run {run_number} of {len(in_turn)}{suite_name}.", err=True)
         public_id = runner.perform(
             slug,
-            suite,
+            suite_key,
             TerminalProgress(),
             repetitions=reps,
             warmups=warmup,
@@ -105,12 +118,15 @@ def measure(
         )
         with database.read() as session:
             documents.append(run_document(session, public_id))
+            question = restart_question(runs.run(session, public_id))
         if not as_json:
             say(run_text(documents[-1]))
+        if question is not None:
+            say(question, err=True)
         if _exit_code(documents[-1]):  # a run that fails or is cancelled is the last one
             break
     if as_json:
-        print_json(documents if run_count > 1 else documents[0])
+        print_json(documents if len(in_turn) > 1 else documents[0])
     if code := _exit_code(documents[-1]):
         raise typer.Exit(code)
 
@@ -122,6 +138,18 @@ def run_worker(public_id: Annotated[str, typer.Argument(metavar="RUN", help="ID 
     log_to_stderr(settings)
     database = open_database(settings)
     Runner(database, settings).run_worker(public_id, TerminalProgress())
+
+
+def restart_question(run: Run) -> str | None:
+    """One sentence where the server was restarted before a run and may have settings that nothing states."""
+    unknown = restarts.question(run)
+    if not unknown:
+        return None
+    names = ", ".join(SETTINGS[key].title.lower() for key in unknown)
+    return (
+        f"The engine was restarted since the last run: what did you change? Unknown: {names}. State it on the run's "
+        f"page, or with --set next time."
+    )
 
 
 def _parse_settings(assignments: Sequence[str]) -> dict[str, Any]:
@@ -211,7 +239,7 @@ def _add_server(database: Database, settings: Settings, base_url: str, facts: Se
             engine=facts.engine,
             base_url=base_url,
             api_key_encrypted=Secrets(settings).encrypt(api_key) if api_key else None,
-            facts=server_info_json(facts),
+            facts=server_facts(base_url, facts),
             capabilities=dict(facts.capabilities),
         )
         return server.slug
@@ -252,7 +280,9 @@ class TerminalProgress:
         self._last_text = ""
 
     def __call__(self, progress: RunProgress) -> None:
-        text = self._sample(progress) if progress.sample else progress.phase
+        if progress.arrived is not None and not sys.stderr.isatty():
+            return
+        text = self._sample(progress) if progress.sample else self._arriving(progress)
         is_repeated = progress.sample is None and text == self._last_text
         self._last_text = text
         if is_repeated:
@@ -262,11 +292,17 @@ class TerminalProgress:
         self._rewriting = on_terminal and progress.sample is None
         typer.echo(start + printable(text), err=True, nl=not self._rewriting)
 
+    def _arriving(self, progress: RunProgress) -> str:
+        if (arrived := progress.arrived) is None:
+            return progress.phase
+        rate = f", {format_number(arrived.per_s)} tok/s" if arrived.per_s is not None else ""
+        return f"{progress.done + 1:>3}/{progress.planned}  about {arrived.events:,} tokens so far{rate}"
+
     def _sample(self, progress: RunProgress) -> str:
         sample, last = progress.sample, progress.last or {}
         assert sample is not None
         triple = (
-            f"TTFT {format_number(last.get('ttft_ms'))} ms, "
+            f"TTFT {format_quantity(last.get('ttft_ms'), 'ms')}, "
             f"prefill {format_number(last.get('prefill_tokens_per_s'))} tok/s, "
             f"decode {format_number(last.get('decode_tokens_per_s'))} tok/s"
         )

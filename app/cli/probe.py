@@ -1,16 +1,18 @@
 """`roofmark probe`: which engine and models answer at a URL."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
 from app import engines
 from app.cli.output import Json, print_json, say
 from app.cli.startup import log_to_file
+from app.core.config_settings import DEFAULT
 from app.core.settings import Settings
 from app.core.units import format_bytes
 from app.engines.base import ModelInfo, ServerInfo
-from app.measure.config_snapshot import server_info_json
+from app.measure.config_snapshot import server_facts
 
 ApiKey = Annotated[
     str | None, typer.Option("--api-key", envvar="ROOFMARK_API_KEY", show_envvar=True, help="The server's API key.")
@@ -36,14 +38,16 @@ def probe_server(
     with engines.open_client(url, api_key, settings) as client:
         facts = engines.probe(client, engine)
         base_url = facts.base_url or client.base_url
+    document = server_facts(base_url, facts)
     if as_json:
-        print_json({"schema": "roofmark.probe/1", "base_url": base_url, **server_info_json(facts)})
+        print_json({"schema": "roofmark.probe/1", "base_url": base_url, **document})
     else:
-        say(facts_text(base_url, facts))
+        say(facts_text(base_url, facts, document.get("process")))
 
 
-def facts_text(base_url: str, facts: ServerInfo) -> str:
-    """Formats the engine, its models and their settings as lines for a terminal."""
+def facts_text(base_url: str, facts: ServerInfo, process: Mapping[str, Any] | None = None) -> str:
+    """Formats the engine, its models and their settings as lines for a terminal; `process` is that of the server on
+    this machine (see `Server.facts`)."""
     lines = [f"{base_url}: {engines.find(facts.engine).title} {facts.engine_version or '(version unknown)'}"]
     if facts.loading:
         lines.append("The server is still loading its model.")
@@ -59,7 +63,18 @@ def facts_text(base_url: str, facts: ServerInfo) -> str:
         lines.append(f"  {name} ({', '.join(filter(None, details))})")
         lines += [f"    {key}: {value}" for key, value in model.settings.items() if value is not None]
     lines += [f"  {key}: {value}" for key, value in facts.settings.items() if value is not None]
+    lines += _process_lines(facts, process or {})
     return "\n".join([*lines, *facts.notes, *(note for model in facts.models for note in model.notes)])
+
+
+def _process_lines(facts: ServerInfo, process: Mapping[str, Any]) -> list[str]:
+    """What the server's command line says beside its API, and what it leaves to the engine."""
+    model = facts.model(None)
+    reported = {**(model.settings if model is not None else {}), **facts.settings}
+    settings = {key: value for key, value in process.get("settings", {}).items() if reported.get(key) is None}
+    lines = [f"  {key}: {value} (from its command line)" for key, value in settings.items() if value != DEFAULT]
+    left = [key for key, value in settings.items() if value == DEFAULT]
+    return [*lines, *([f"  not on its command line, so the engine's default: {', '.join(left)}"] if left else [])]
 
 
 def _engine_text(model: ModelInfo) -> str | None:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from textwrap import shorten
 from typing import Annotated, Literal
 
@@ -25,6 +26,7 @@ from app.metrics import HEADLINE_METRICS, metrics
 from app.results.compare.observations import resolve_run_id
 from app.results.run_filter import RunFilter
 from app.results.run_list import SORTS, RunRow, list_runs
+from app.results.wrong_runs import WrongRun, wrong_runs
 from app.schemas.run_document import run_document, runs_document
 from app.suites import BUILT_IN
 
@@ -114,12 +116,13 @@ def print_runs(
     with open_runs().read() as session:
         keys = tuple(metrics()) if as_json else HEADLINE_METRICS
         rows, total = list_runs(session, run_filter, sort, not ascending, page, per_page, keys)
+        wrong = wrong_runs(session, [row.public_id for row in rows])
     if as_json:
-        print_json(runs_document(rows, total, page, per_page))
+        print_json(runs_document(rows, total, page, per_page, wrong))
     elif not rows:
         say(_empty_list(total, run_filter), err=True)
     else:
-        say(_table(rows))
+        say(_table(rows, wrong))
 
 
 def _empty_list(total: int, run_filter: RunFilter) -> str:
@@ -148,12 +151,12 @@ def _elsewhere(row: RunRow) -> str:
     return f"runs at {host}, not here" if host else ""
 
 
-def _remarks(row: RunRow) -> str:
+def _remarks(row: RunRow, wrong: WrongRun | None) -> str:
     hidden = f"hidden: {row.hidden_reason}" if row.hidden_at else ""
-    return " · ".join(filter(None, [hidden, *row.run_labels, row.note]))
+    return " · ".join(filter(None, [hidden, wrong.brief if wrong else "", *row.run_labels, row.note]))
 
 
-def _table(rows: list[RunRow]) -> str:
+def _table(rows: list[RunRow], wrong: Mapping[str, WrongRun]) -> str:
     head = ("Run", "When", "State", "Model", "Configuration", "Server", "Suite", *_NUMERIC, "Note")
     body = [
         (
@@ -165,7 +168,7 @@ def _table(rows: list[RunRow]) -> str:
             row.server,
             _suite(row),
             *(format_number(row.metrics[key].value) for key in HEADLINE_METRICS),
-            shorten(_remarks(row), LONGEST_NOTE, placeholder=" …"),
+            shorten(_remarks(row, wrong.get(row.public_id)), LONGEST_NOTE, placeholder=" …"),
         )
         for row in rows
     ]

@@ -18,6 +18,7 @@ from app.results.compare.observations import resolve_run_id
 from app.share import Option, Snapshot, links
 from app.share.formats import to_markdown
 from app.share.page import render_file
+from app.share.reach import INSTEAD, reach_words
 from app.web.forms import Fields
 from app.web.sharing import fields_of_address, fields_of_runs, is_address, share_preview
 
@@ -44,22 +45,31 @@ def share_results(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write one HTML file instead of a link.")
     ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", metavar="FILE", help="Write the PNG that other sites show.")
+    ] = None,
     as_markdown: Annotated[
         bool, typer.Option("--markdown", help="Print Markdown for a forum instead of a link.")
     ] = False,
 ) -> None:
-    """Share a snapshot of a result: as a link, an HTML file or Markdown."""
+    """Share a snapshot of a result: as a link, an HTML file, a picture or Markdown."""
     settings = Settings()
     database = open_with_log(settings)
     options = [("title", title), *(("include", name) for name in include or [])]
     with database.read() as session:
         snapshot = share_preview(session, Fields([*_subject_fields(session, targets), *options])).snapshot
     if html is not None:
-        _write(html, render_file(snapshot, datetime.now(UTC)))
+        _write(html, render_file(snapshot, datetime.now(UTC)).encode())
+    if picture is not None:
+        from app.share.card import draw_card  # loads Pillow, which no other command needs
+
+        _write(picture, draw_card(snapshot))
     if as_markdown:
         say(to_markdown(snapshot), nl=False)
-    if html is None and not as_markdown:
+    if html is None and picture is None and not as_markdown:
         say(_publish(database, settings, snapshot))
+        if words := _reach(settings):
+            say(words, err=True)
 
 
 @shares_group.command("list")
@@ -75,7 +85,7 @@ def list_shares(as_json: Json = False) -> None:
         say("No shared links yet: create one with `roofmark share RUN`.", err=True)
     for share in listed_shares:
         state = f"revoked {share.revoked_at:%Y-%m-%d}" if share.revoked_at else f"since {share.created_at:%Y-%m-%d}"
-        say(f"{_path(settings, share.slug)}  {share.kind}, {state} · {share.title}")
+        say(f"{_link(settings, share.slug)}  {share.kind}, {state} · {share.title}")
 
 
 @shares_group.command("revoke")
@@ -100,16 +110,30 @@ def _subject_fields(session: Session, targets: Sequence[str]) -> list[tuple[str,
 
 def _publish(database: Database, settings: Settings, snapshot: Snapshot) -> str:
     with database.write() as session:
-        return _path(settings, links.publish(session, snapshot))
+        return _link(settings, links.publish(session, snapshot))
 
 
-def _path(settings: Settings, slug: str) -> str:
-    return f"{settings.root_path}/s/{slug}"
+def _link(settings: Settings, slug: str) -> str:
+    """Returns the whole link where the settings state the public address, else its path on every address of the
+    server."""
+    return f"{settings.public_url or settings.root_path}/s/{slug}"
+
+
+def _reach(settings: Settings) -> str:
+    """Returns who can open a link; empty where its address is public."""
+    if not settings.public_url:
+        return (
+            "Only people who reach this server can open it: set ROOFMARK_PUBLIC_URL for whole links, or send a file "
+            "instead: --html, --picture or --markdown."
+        )
+    words = reach_words(settings.public_url)
+    return f"{words} {INSTEAD}" if words else ""
 
 
 def _share_json(share: shares.ShareListing, settings: Settings) -> dict[str, str | None]:
     return {
-        "path": _path(settings, share.slug),
+        "path": f"{settings.root_path}/s/{share.slug}",
+        "url": _link(settings, share.slug) if settings.public_url else None,
         "kind": share.kind,
         "title": share.title,
         "created_at": share.created_at.isoformat(),
@@ -117,8 +141,8 @@ def _share_json(share: shares.ShareListing, settings: Settings) -> dict[str, str
     }
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, content: bytes) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(content)
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}.") from error

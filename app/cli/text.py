@@ -6,9 +6,10 @@ from typing import Any
 from app import engines
 from app.cli.verdicts import baseline_lines, previous_lines
 from app.core.config_settings import format_setting, setting_title
-from app.core.i18n import as_sentence
+from app.core.i18n import as_sentence, enumerated
 from app.core.samples import Workload
-from app.core.units import DASH, format_number, plural, spread
+from app.core.units import DASH, format_number, format_under, plural, quantity_parts, spread
+from app.core.unknown_settings import unknown_text
 from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, further_metrics, metrics, preferred
 from app.results.compare.result import unsound_run_words
 from app.suites import point_title
@@ -25,6 +26,9 @@ def run_text(document: dict[str, Any]) -> str:
     lines += _serving_lines(document["serving"])
     lines += _change_lines(run)
     lines += baseline_lines(document["baseline"])
+    if wrong := run["wrong"]:
+        causes = f" Likely cause: {enumerated(wrong['causes'])}." if wrong["causes"] else ""
+        lines.append(f"Warning: {wrong['sentence']}{causes}")
     lines += [f"Warning: {warning}" for warning in [unsound_run_words(run["unsound"]), *run["warnings"]] if warning]
     lines += _flag_lines(document["samples"])
     if run["error"]:
@@ -89,10 +93,11 @@ def _config_lines(run: dict[str, Any]) -> list[str]:
 
 
 def _change_lines(run: dict[str, Any]) -> list[str]:
-    """Says what changed since the server's previous configuration, and how this run compares with it."""
-    if not run["changes"]:
+    """Says what changed since the nearest earlier configuration, and how this run compares with it."""
+    if run["changes"] is None:
         return []
-    lines = [f"Changed: {'; '.join(run['changes'])}"]
+    changes = "; ".join(run["changes"]) or "no difference is known"
+    lines = list(filter(None, [f"Changed: {changes}", unknown_text(run["unknown_settings"])]))
     previous = run["previous"]
     if previous is None:
         return lines
@@ -107,9 +112,12 @@ def _metric_line(key: str, point: dict[str, Any], width: int) -> str:
     if shown is None:
         reason = next((null["reason"] for null in point["nulls"] if null["key"] == key), None)
         return f"{title} {DASH}  {NULL_REASONS.get(reason, '') if reason else ''}".rstrip()
-    spread_text, _ = spread(shown["value"], shown["standard_deviation"], shown["low"], shown["high"])
-    value = f"{format_number(shown['value']):>7} {metric.unit:<5} {spread_text:<8}"
-    other_sources = [f"{source} {format_number(row['value'])}" for source, row in by_source.items() if row is not shown]
+    spread_text, _ = spread(shown["value"], shown["standard_deviation"], shown["low"], shown["high"], metric.unit)
+    figure, unit = quantity_parts(shown["value"], metric.unit)
+    value = f"{figure:>7} {unit:<5} {spread_text:<8}"
+    other_sources = [
+        f"{source} {format_under(row['value'], metric.unit)}" for source, row in by_source.items() if row is not shown
+    ]
     origin = "; ".join([f"{shown['source']}, {plural(shown['samples'], 'sample')}", *other_sources])
     return f"{title} {value}  ({origin})"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.core.i18n import upper_first
-from app.core.units import change_interval, format_number
+from app.core.units import change_interval, format_under, pair_parts
 from app.metrics import metrics
 from app.results.compare.differences import verdict_subject_text
 from app.results.compare.result import (
@@ -80,7 +80,7 @@ def _row_lines(comparison: Comparison, row: MetricRow) -> list[str]:
     for place, (subject, cell) in enumerate(zip(comparison.subjects, row.cells, strict=True)):
         bar = "█" * round(BAR_WIDTH * row.share_of_largest(place))
         best = "best" if row.best == place else ""
-        figures = f"{format_number(cell.value):>7} {bar:<{BAR_WIDTH}} {best:<4}"
+        figures = f"{format_under(cell.value, row.unit):>7} {bar:<{BAR_WIDTH}} {best:<4}"
         lines.append(f"    {subject.name:<{width}} {figures}  {_cell_words(row.metric, cell)}".rstrip())
     return lines
 
@@ -109,7 +109,9 @@ def baseline_lines(standing: Mapping[str, Any] | None) -> list[str]:
 
 def previous_lines(previous: Mapping[str, Any]) -> list[str]:
     """Says how a run compares with the one before it; `previous` is that of the run's document."""
-    return _main_verdict_lines(f"Against run {previous['id']}, the newest before that change", previous)
+    return _main_verdict_lines(
+        f"Against run {previous['id']}, the newest of the nearest earlier configuration", previous
+    )
 
 
 def _main_verdict_lines(title: str, main: Mapping[str, Any]) -> list[str]:
@@ -120,7 +122,8 @@ def _main_verdict_lines(title: str, main: Mapping[str, Any]) -> list[str]:
     lines = [f"{title}: {sign(main['verdict'])} {main['verdict']}. {upper_first(verdict_words(ratios))}."]
     for key, ratio in ratios.items():
         values, metric = main["values"][key], metrics()[key]
-        figures = f"{format_number(values['base'])} → {format_number(values['other'])} {metric.unit}"
+        before, after, unit = pair_parts(values["base"], values["other"], metric.unit)
+        figures = f"{before} → {after} {unit}"
         lines.append(f"  {metric.title:<8} {figures}, {_change(key, ratio)}")
     scatters = {key: RunScatter(**scatter) for key, scatter in main["scatters"].items()}
     sentences = [unsound_words(main["unsound"]) or settle_words(ratios.values()), scatter_words(scatters)]

@@ -68,6 +68,7 @@ SETTINGS = {
         Setting("ubatch", "Micro-batch", int, is_always_set=True),
         Setting("threads", "Threads", int, is_always_set=True),
         Setting("flash_attention", "Flash attention", choices=("on", "off", "auto"), is_always_set=True),
+        Setting("environment", "Environment variables", hint="of the server's process, as far as they decide a speed"),
         Setting("flags", "Flags", is_in_form=True, hint="further command-line flags of the engine"),
         Setting("runs_on", "Runs on", hint="where the server forwards requests"),
         Setting("gateway", "Gateway", hint="the server in front of the engine's own"),
@@ -85,6 +86,9 @@ then it distinguishes nothing."""
 
 NOT_STATED = N_("not stated")
 """The value of a setting that nobody stated."""
+
+DEFAULT = N_("default")
+"""The value of a setting that a completely known command line leaves to the engine, whose default is no fixed value."""
 
 _KEY = re.compile(r"[a-z][a-z0-9_.-]{0,39}")
 
@@ -173,6 +177,6 @@ def format_setting(value: Any, key: str = "") -> str:
         return _(NOT_STATED)
     if isinstance(value, bool):
         return _("on") if value else _("off")
-    if key in SETTINGS and value in SETTINGS[key].choices:
+    if value == DEFAULT or (key in SETTINGS and value in SETTINGS[key].choices):
         return _(value)
     return f"{value:,}" if isinstance(value, int) else str(value)

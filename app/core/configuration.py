@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.core.config_settings import (
+    DEFAULT,
     IDENTITY_SETTINGS,
     SETTINGS,
     format_setting,
@@ -119,6 +120,8 @@ def _details(snapshot: Snapshot, engine_titles: Mapping[str, str]) -> dict[str, 
     engine = engine_titles.get(snapshot.engine, snapshot.engine)
     details = {"engine": f"{engine} {snapshot.engine_version or ''}".strip()}
     for key in ordered_setting_keys(snapshot.settings.keys() - set(IDENTITY_SETTINGS)):
+        if snapshot.settings[key] == DEFAULT:  # what nobody set distinguishes from what somebody did by its absence
+            continue
         details[key] = f"{setting_title(key)} {format_setting(snapshot.settings[key], key)}"
     if snapshot.settings.get("kv_type_k") is not None and _is_kv_uniform(snapshot):  # said once
         details["kv_type_k"] = _("KV cache {type}", type=format_setting(snapshot.settings["kv_type_k"], "kv_type_k"))

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 Cell = str | int | float | None
 
@@ -16,10 +17,13 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     >>> csv_text(["model", "tok/s"], [["=1+1", -2.5], ["a,b", None]])
     'model,tok/s\\r\\n\\'=1+1,-2.5\\r\\n"a,b",\\r\\n'
     """
+    return csv_rows(chain([columns], rows))
+
+
+def csv_rows(rows: Iterable[Sequence[Cell]]) -> str:
+    """Lines of a CSV document; None is an empty cell."""
     text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow([escape_formula(column) for column in columns])
-    writer.writerows([escape_formula(cell) for cell in row] for row in rows)
+    csv.writer(text).writerows([escape_formula(cell) for cell in row] for row in rows)
     return text.getvalue()
 
 

@@ -3,7 +3,7 @@
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import platformdirs
 from pydantic import Field, SecretStr, ValidationError, field_validator
@@ -28,6 +28,10 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address that `serve` listens on.")
     port: int = Field(8765, ge=0, le=65535, description="Port that `serve` listens on; 0 takes any free one.")
     root_path: str = Field("", description="Sub-path under which a reverse proxy shows Roofmark, such as `/roofmark`.")
+    public_url: str = Field(
+        "",
+        description="Address under which others reach Roofmark, with its sub-path: shared links begin with it.",
+    )
     allowed_hosts: Annotated[list[str], NoDecode] = Field(
         default_factory=list, description="Further host names under which Roofmark may be reached, comma-separated."
     )
@@ -58,7 +62,8 @@ class Settings(BaseSettings):
         0.03, gt=0, lt=1, description="A change whose interval lies within this share counts as the same; also as `1%`."
     )
     notify_urls: SecretStr | None = Field(
-        None, description="Whom to tell of failed runs and of those worse than their baseline: Apprise URLs."
+        None,
+        description="Whom to tell of failed runs, of wrong ones and of those worse than their baseline: Apprise URLs.",
     )
     sensors: bool = Field(
         True,
@@ -87,12 +92,21 @@ class Settings(BaseSettings):
         except ValidationError as error:
             first = error.errors()[0]
             name = "ROOFMARK_" + "_".join(str(part) for part in first["loc"]).upper()
-            raise BadInput(f"Setting {name} is not usable: {first['msg']}.") from error
+            raise BadInput(f"Setting {name} is not usable: {first['msg'].removeprefix('Value error, ')}.") from error
 
     @field_validator("root_path")
     @classmethod
     def normalize_root_path(cls, value: str) -> str:
         return f"/{value.strip('/')}" if value.strip("/") else ""
+
+    @field_validator("public_url")
+    @classmethod
+    def check_public_url(cls, value: str) -> str:
+        url = value.strip().rstrip("/")
+        parts = urlsplit(url)
+        if url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment):
+            raise ValueError("it must be an address such as https://bench.example.org, without a query")
+        return url
 
     @field_validator("same_within", mode="before")
     @classmethod

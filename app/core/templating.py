@@ -21,6 +21,12 @@ def environment() -> "jinja2.Environment":
         undefined=jinja2.StrictUndefined,
     )
     i18n.install(env)
-    env.globals.update(version=app.__version__)
-    env.filters.update(number=units.format_number, plural=units.plural)
+    env.globals.update(version=app.__version__, pair_parts=units.pair_parts)
+    env.filters.update(
+        number=units.format_number,
+        plural=units.plural,
+        quantity=units.format_quantity,
+        quantity_parts=units.quantity_parts,
+        under=units.format_under,
+    )
     return env

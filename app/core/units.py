@@ -29,6 +29,61 @@ def format_number(value: float | None, digits: int = 3) -> str:
     return text
 
 
+LONG_MS = 10_000.0
+VERY_LONG_MS = 600_000.0
+
+
+def unit_factor(value: float | None, unit: str) -> tuple[float, str]:
+    """Returns what to multiply a value by, and the unit of the result: a time of 10 s or more is read in seconds, one
+    of 10 minutes or more in minutes. Data for programs stay in milliseconds.
+
+    >>> unit_factor(9_999, "ms"), unit_factor(12_345, "ms"), unit_factor(600_000, "ms"), unit_factor(12_345, "tok/s")
+    ((1.0, 'ms'), (0.001, 's'), (1.6666666666666667e-05, 'min'), (1.0, 'tok/s'))
+    """
+    if unit != "ms" or value is None or not math.isfinite(value) or abs(value) < LONG_MS:
+        return 1.0, unit
+    return (1 / 1000, "s") if abs(value) < VERY_LONG_MS else (1 / 60_000, "min")
+
+
+def quantity_parts(value: float | None, unit: str) -> tuple[str, str]:
+    """Returns a value as a person reads it, and its unit.
+
+    >>> quantity_parts(520.4, "ms"), quantity_parts(12_345, "ms"), quantity_parts(None, "ms")
+    (('520', 'ms'), ('12.3', 's'), ('–', 'ms'))
+    """
+    factor, read_unit = unit_factor(value, unit)
+    return format_number(value if value is None else value * factor), read_unit
+
+
+def format_quantity(value: float | None, unit: str) -> str:
+    """Returns a value with its unit.
+
+    >>> format_quantity(520.4, "ms"), format_quantity(12_345, "ms"), format_quantity(71.23, "tok/s")
+    ('520 ms', '12.3 s', '71.2 tok/s')
+    """
+    return " ".join(quantity_parts(value, unit)).strip()
+
+
+def format_under(value: float | None, unit: str) -> str:
+    """Returns a value below or beside a title that names the unit: with its own unit only where that is another.
+
+    >>> format_under(520.4, "ms"), format_under(12_345, "ms")
+    ('520', '12.3 s')
+    """
+    text, read_unit = quantity_parts(value, unit)
+    return text if read_unit == unit else f"{text} {read_unit}"
+
+
+def pair_parts(first: float, second: float, unit: str) -> tuple[str, str, str]:
+    """Returns two values in one unit, and the unit: that of the larger.
+
+    >>> pair_parts(8_000, 12_345, "ms"), pair_parts(71.23, 64.9, "tok/s")
+    (('8.00', '12.3', 's'), ('71.2', '64.9', 'tok/s'))
+    """
+    factor, read_unit = unit_factor(max(first, second), unit)
+    return format_number(first * factor), format_number(second * factor), read_unit
+
+
 def plus_minus(value: float | None, spread: float | None) -> str:
     """A spread with as many decimals as its value has; empty where either is None.
 
@@ -47,13 +102,18 @@ WIDE = 3.0
 
 
 def spread(
-    value: float | None, standard_deviation: float | None, low: float | None, high: float | None
+    value: float | None, standard_deviation: float | None, low: float | None, high: float | None, unit: str = ""
 ) -> tuple[str, str]:
-    """The spread to show behind a value and what it is: the standard deviation, or the ends of a wide interval.
+    """The spread to show behind a value and what it is: the standard deviation, or the ends of a wide interval; in the
+    unit in which `quantity_parts` gives the value.
 
-    >>> spread(72.4381, 1.913, 71, 74)[0], spread(40, 60.2, 9.1, 120)[0]
-    ('± 1.9', '(9.10 to 120)')
+    >>> spread(72.4381, 1.913, 71, 74)[0], spread(40, 60.2, 9.1, 120)[0], spread(12_345, 250, None, None, "ms")[0]
+    ('± 1.9', '(9.10 to 120)', '± 0.2')
     """
+    factor, _unit = unit_factor(value, unit)
+    value, standard_deviation, low, high = (
+        None if figure is None else figure * factor for figure in (value, standard_deviation, low, high)
+    )
     if value is not None and low is not None and high is not None and 0 < low * WIDE < high:
         ends = _("({low} to {high})", low=format_number(low), high=format_number(high))
         return ends, _("95 % interval: too asymmetric for one ±")

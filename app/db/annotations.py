@@ -72,7 +72,7 @@ def clean_labels(labels: Iterable[str]) -> list[str]:
 def hide(session: Session, public_id: str, reason: str) -> Run:
     """Take a run out of histories and statistics, with a reason that everybody can read. Raises NotFound, and BadInput
     without a reason."""
-    reason = reason.strip()
+    reason = reason if reason == reason.strip() else reason.strip()  # a message stays one
     if not reason:
         raise BadInput(_("Enter the reason for hiding the run: it is shown with the run."))
     if len(reason) > MAX_REASON_CHARS:

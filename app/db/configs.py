@@ -186,6 +186,7 @@ class ConfigDescription(NamedTuple):
     machine: str = ""
     frozen_fingerprint: str = ""
     machine_id: int = 0
+    machine_slug: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -212,7 +213,7 @@ def _described(session: Session, server_slugs: frozenset[str] | None) -> Mapping
     rows = session.exec(query).all()
     return {
         config.id: ConfigDescription(
-            name, snapshot_of(config, model), machine.name, config.fingerprint, machine.id or 0
+            name, snapshot_of(config, model), machine.name, config.fingerprint, machine.id or 0, machine.slug
         )
         for config, model, name, machine in rows
         if config.id

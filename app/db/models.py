@@ -15,6 +15,7 @@ from app.ceiling.geometry import Geometry, Source
 from app.ceiling.named_totals import with_totals_checked
 from app.core.errors import BadInput, NotFound
 from app.core.i18n import _
+from app.db.database import session_memo
 from app.db.tables import FULL_GEOMETRY, Config, Model, Run, StatedGeometry, now
 
 RANK = (Source.GGUF, Source.OLLAMA, Source.LLAMA_CPP, Source.CONFIG, Source.TYPED)
@@ -89,6 +90,10 @@ def geometry_of(session: Session, model: Model) -> KnownGeometry | None:
 
 def all_stated(session: Session) -> dict[tuple[str, str], StatedGeometry]:
     """Returns what persons stated, by name and quantization of the model."""
+    return session_memo(session, _read_stated)
+
+
+def _read_stated(session: Session) -> dict[tuple[str, str], StatedGeometry]:
     return {(stated.model_name, stated.quantization): stated for stated in session.exec(select(StatedGeometry)).all()}
 
 

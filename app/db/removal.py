@@ -1,5 +1,6 @@
 """Deleting, and what is deleted with it. Measurements are deleted only when a person asks for it."""
 
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +35,16 @@ class DeletionSummary:
 def run_deletion_summary(session: Session, public_id: str) -> DeletionSummary:
     """What is deleted with a run. Raises NotFound."""
     return _deletion_summary(session, Run.id == runs.run(session, public_id).id)
+
+
+def runs_deletion_summary(session: Session, public_ids: Collection[str]) -> DeletionSummary:
+    """What is deleted with several runs."""
+    return _deletion_summary(session, col(Run.public_id).in_(public_ids))
+
+
+def delete_runs(session: Session, public_ids: Collection[str]) -> None:
+    """Delete several runs with all that was measured. Raises Conflict while one of them waits or runs."""
+    _delete_runs(session, col(Run.public_id).in_(public_ids))
 
 
 def server_deletion_summary(session: Session, slug: str) -> DeletionSummary:

@@ -19,7 +19,9 @@ from app.suites import Suite
 MAX_NOTE_CHARS = 10_000
 MAX_MODEL_CHARS = 300
 MAX_QUEUED_AT_ONCE = 20
-"""The most runs that can be queued in one request."""
+"""The most runs of a suite that can be queued in one request."""
+MAX_BATCH_RUNS = 60
+"""The most runs of all suites that can be queued in one request."""
 
 
 def add_run(
@@ -31,8 +33,10 @@ def add_run(
     note: str = "",
     public_id: str | None = None,
     settings: Mapping[str, Any] | None = None,
+    batch: str | None = None,
 ) -> Run:
     """Queue a run of a suite. `settings` are stated of its model; which that is may be known only to the run itself.
+    `batch` names the runs that were queued in one request.
 
     Raises Conflict where the server or its machine is archived, BadInput for too long a text.
     """
@@ -53,6 +57,7 @@ def add_run(
             "warmups": suite.warmups,
             "model": model or server.model,
             **({"settings": dict(settings)} if settings else {}),
+            **({"batch": batch} if batch else {}),
         },
         samples_planned=suite.sample_count(suite.cases),
         note=checked_note(note),
@@ -62,11 +67,20 @@ def add_run(
     return run
 
 
-def check_run_count(count: int) -> None:
-    """Raise BadInput for a number of runs that cannot be queued at once."""
+def check_run_count(count: int, suites: int = 1) -> None:
+    """Raise BadInput for a number of runs, each of so many suites, that cannot be queued at once."""
     if not 1 <= count <= MAX_QUEUED_AT_ONCE:
         raise BadInput(
             _("From 1 to {most} runs can be queued at once, not {count:,}.", most=MAX_QUEUED_AT_ONCE, count=count)
+        )
+    if count * suites > MAX_BATCH_RUNS:
+        raise BadInput(
+            _(
+                "At most {most} runs can be queued at once, not {count:,} of each of {suites}.",
+                most=MAX_BATCH_RUNS,
+                count=count,
+                suites=plural(suites, "suite"),
+            )
         )
 
 
@@ -88,6 +102,20 @@ def refuse_archived(server: Server, machine: Machine) -> None:
 def run(session: Session, public_id: str) -> Run:
     """Returns the run with its machine, server, configuration and model, in one query. Raises NotFound."""
     return runs_by_id(session, [public_id])[public_id]
+
+
+def find(session: Session, public_id: str) -> Run | None:
+    """Returns the run as `run` does; None where there is none."""
+    try:
+        return run(session, public_id) if public_id else None
+    except NotFound:  # the address may name a run that was deleted since
+        return None
+
+
+def newest_server(session: Session, server_ids: Collection[int]) -> int | None:
+    """Returns the one of these servers that was measured, or is to be measured, last; None where none was."""
+    newest = select(func.max(Run.id)).where(col(Run.server_id).in_(server_ids))
+    return session.exec(select(Run.server_id).where(col(Run.id) == newest.scalar_subquery())).first()
 
 
 def related_rows() -> tuple[ExecutableOption, ...]:
@@ -176,6 +204,14 @@ def next_queued(session: Session) -> Sequence[int]:
         .group_by(col(Run.machine_id))
     )
     return [run_id for run_id in session.exec(oldest).all() if run_id is not None]
+
+
+def waiting_in_batch(session: Session, batch: str | None) -> Sequence[Run]:
+    """The queued runs of a batch, in their order; none for None."""
+    if batch is None:
+        return ()
+    queued = session.exec(select(Run).where(Run.status == "queued").order_by(col(Run.id))).all()
+    return [run for run in queued if run.plan.get("batch") == batch]
 
 
 def running(session: Session) -> Sequence[Run]:

@@ -63,6 +63,12 @@ def archive_server(session: Session, slug: str, archived: bool = True) -> Server
     return edit_server(session, slug, archived_at=now() if archived else None)
 
 
+def reported_settings(server: Server) -> Mapping[str, Any]:
+    """What the last probe of a server reported, and what the command line of its process said, which it outranks."""
+    process = server.facts.get("process") or {}
+    return {**process.get("settings", {}), **(server.facts.get("settings") or {})}
+
+
 def stated_settings(server: Server, model_id: str | None) -> Mapping[str, Any]:
     """What people stated of a server and of this model of it; the model's own have priority."""
     return {**server.settings, **server.model_settings.get(model_id or "", {})}

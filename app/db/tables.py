@@ -131,7 +131,8 @@ class Server(SQLModel, table=True):
     capabilities: dict[str, Any] = _json(dict)
     """What probing and measuring revealed about this server's protocol."""
     facts: dict[str, Any] = _json(dict)
-    """The last probe: engine_version, models, context_tokens, settings."""
+    """The last probe: engine_version, models, context_tokens, settings; and `process`, what the process behind its
+    address on this machine says (measure.server_process)."""
     settings: dict[str, Any] = _json(dict)
     """What a probe cannot detect and a person stated: cards, split_mode, KV types, ..."""
     model_settings: dict[str, dict[str, Any]] = _json(dict)
@@ -271,7 +272,8 @@ class Run(SQLModel, table=True):
     progress: dict[str, Any] = _json(dict)
     """phase (one sentence), last (the last sample's triple), estimated_end_at."""
     evidence: dict[str, Any] = _json(dict)
-    """What was observed before and after: health, idleness, counters, points left out, warnings."""
+    """What was observed before and after: health, idleness, counters, points left out, warnings, the server's process
+    and the question about its restart (db/restarts.py)."""
     queued_at: datetime = Field(default_factory=now)
     started_at: datetime | None = Field(default=None, index=True)
     finished_at: datetime | None = None

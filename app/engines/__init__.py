@@ -12,6 +12,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
+from app.core.config_settings import DEFAULT
 from app.core.errors import NotFound, ServerError, ServerErrorKind
 from app.core.i18n import _
 from app.core.settings import Settings
@@ -117,10 +118,11 @@ def parse_flags(text: str) -> CommandLine:
 
 
 def with_flags(settings: Mapping[str, object]) -> dict[str, object]:
-    """The settings and those that only their typed `flags` state; a setting of its own has priority over its flag."""
+    """The settings and those that only their typed `flags` state; a setting of its own has priority over its flag. One
+    that was left to the engine has no value."""
     flags = settings.get("flags")
     flag_settings: Mapping[str, object] = parse_flags(flags).settings if isinstance(flags, str) else {}
-    return {**flag_settings, **settings}
+    return {**flag_settings, **{key: value for key, value in settings.items() if value != DEFAULT}}
 
 
 def open_client(

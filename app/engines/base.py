@@ -232,6 +232,15 @@ class Engine(ABC):
     """Its command-line flags, as far as they decide a ceiling."""
     programs: ClassVar[tuple[str, ...]] = ()
     """Names of its program, its Python module and its container image: a command line with one of them runs it."""
+    environment: ClassVar[Mapping[str, str]] = {}
+    """Environment variables that its server takes settings from, with the flag that each stands for: `--flag=` with its
+    value, `--on/--off` for a switch, `--on` for one that can only be switched on; the command line outranks them."""
+    config_flags: ClassVar[tuple[str, ...]] = ()
+    """Flags that name a configuration file, whose keys are those of the command line."""
+    config_file: ClassVar[str] = ""
+    """The configuration file that its server reads by itself in its working folder; empty where there is none."""
+    default_settings: ClassVar[Mapping[str, str | int]] = {}
+    """What the usual settings are where no flag sets them, as far as that is a fact of its source."""
     split_habit: ClassVar[SplitHabit] = SplitHabit.LAYERS
     caches_experts: ClassVar[bool] = False
     """The engine keeps the most used routed experts on GPUs: how many fit says little about speed."""
@@ -242,6 +251,11 @@ class Engine(ABC):
     def has_log(self) -> bool:
         """Whether the engine reads its server's log."""
         return type(self).read_log is not Engine.read_log
+
+    @property
+    def has_defaults(self) -> bool:
+        """Whether its flags are known well enough to say that one which is not given has its default."""
+        return bool(self.flags.flags)
 
     def decode_span_ms(self, decode_ms: float | None, output_tokens: int | None) -> float | None:
         """The part of the engine's own decode time that lies between the first token and the last, for ServerFigures.
@@ -303,6 +317,10 @@ class Engine(ABC):
         `app.ceiling.sources.from_document` must know the format: an answer of Ollama's /api/show, or a config.json.
         May raise ServerError.
         """
+        return None
+
+    def weights_path(self, document: Mapping[str, Any]) -> str | None:
+        """The path of the model's file on the server, by the model's `document`; None where that has none."""
         return None
 
     def runs_on(self, document: Mapping[str, Any]) -> str | None:

@@ -16,7 +16,7 @@ from app.engines.protocol.models import quantization_in
 Value = str | int
 ALL_LAYERS = 999
 _OFF = frozenset({"0", "off", "false", "no", "disabled"})
-_DEFAULT_VALUES = ("auto", "-1", "0", "cuda", "rocm", "gpu")
+DEFAULT_VALUES = ("auto", "-1", "0", "cuda", "rocm", "gpu")
 """Values that leave the choice to the engine, where a flag cannot read them."""
 _SECRET_NAMES = ("-key", "apikey", "-token", "-password", "-passwd", "-secret", "-auth", "-credentials")
 _WINDOWS_PATH = re.compile(r"(?:^|[\s\"'=])[A-Za-z]:\\")
@@ -105,6 +105,20 @@ class FlagTable:
     """Flags that change no speed: names, addresses, logging, and what each request sets itself."""
     without_bytes: frozenset[str] = frozenset()
     """Flags that may change a speed, but neither bytes nor placement."""
+    unmodelled: frozenset[str] = frozenset()
+    """Flags that may change bytes or placement in a way that no setting stands for: a ceiling may be wrong because of
+    them."""
+    several: frozenset[str] = frozenset()
+    """Those of all flags that take several values, each a word of its own."""
+
+    def declares(self, name: str) -> bool:
+        """Whether the engine has this flag, written with dashes or with underscores."""
+        names = {name, name.replace("_", "-")}
+        return any(not names.isdisjoint(flags) for flags in self._declared)
+
+    @property
+    def _declared(self) -> tuple[Collection[str], ...]:
+        return self.flags.keys(), self.ignored, self.without_bytes, self.unmodelled
 
 
 def flags_named(names: str, flag: Flag) -> dict[str, Flag]:
@@ -117,11 +131,15 @@ def merge_tables(tables: Iterable[FlagTable]) -> FlagTable:
     merged: dict[str, Flag] = {}
     ignored: set[str] = set()
     without_bytes: set[str] = set()
+    unmodelled: set[str] = set()
+    several: set[str] = set()
     for table in tables:
         merged = {**table.flags, **merged}
         ignored |= table.ignored
         without_bytes |= table.without_bytes
-    return FlagTable(merged, frozenset(ignored), frozenset(without_bytes))
+        unmodelled |= table.unmodelled
+        several |= table.several
+    return FlagTable(merged, frozenset(ignored), frozenset(without_bytes), frozenset(unmodelled), frozenset(several))
 
 
 @dataclass(frozen=True)
@@ -215,18 +233,18 @@ def parse_arguments(arguments: Sequence[str], table: FlagTable) -> CommandLine:
     settings: dict[str, Value] = {}
     unknown: list[str] = []
     unmapped: dict[str, str] = {}
-    for name, values in group_by_flag(arguments):
+    for name, values in flags_without_secrets(arguments, table):
         plain = name if name in table.flags else name.replace("_", "-")
-        if any(_SECRET_VALUE.search(value) for value in values):
+        if holds_secret(values):
             continue
         flag, text = table.flags.get(plain), " ".join([name, *values])
         if flag is None:
-            if not any(alias in table.ignored or _is_secret(alias) for alias in (name, plain)):
+            if not {name, plain} & table.ignored:
                 unmapped[name] = text
                 if not {name, plain} & table.without_bytes:
                     unknown.append(text)
             continue
-        value, is_default = _value(flag, values), bool(values) and values[0] in _DEFAULT_VALUES
+        value, is_default = _value(flag, values), bool(values) and values[0] in DEFAULT_VALUES
         _set(settings, flag, value, is_default)
         if value is None and not is_default:
             unknown.append(text)
@@ -244,8 +262,26 @@ def _set(settings: dict[str, Value], flag: Flag, value: Value | None, is_default
             settings.pop(key, None)
 
 
-def _is_secret(name: str) -> bool:
-    return name == "-hft" or name.removesuffix("-file").endswith(_SECRET_NAMES)
+def flags_without_secrets(arguments: Sequence[str], table: FlagTable) -> Iterator[tuple[str, list[str]]]:
+    """The flags of a command line as `group_by_flag` gives them, without those that pass a secret, and without one that
+    may be such a secret itself: a key may begin with a dash."""
+    is_after_secret = False
+    for name, values in group_by_flag(arguments):
+        is_value = is_after_secret and not table.declares(name)
+        is_secret = is_secret_flag(name) or is_secret_flag(name.replace("_", "-"))
+        is_after_secret = is_secret and not values
+        if not is_secret and not is_value:
+            yield name, values
+
+
+def is_secret_flag(name: str) -> bool:
+    """Whether a flag passes a key, a token or a password, by its name."""
+    return name == "-hft" or name.lower().removesuffix("-file").endswith(_SECRET_NAMES)
+
+
+def holds_secret(texts: Iterable[str]) -> bool:
+    """Whether one of the texts looks like a key, or like an address with a password."""
+    return any(_SECRET_VALUE.search(text) for text in texts)
 
 
 def group_by_flag(arguments: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
@@ -291,7 +327,8 @@ COMMON = FlagTable(
         "--alias", "--served-model-name", "--host", "--port", "--metrics", "--chat-template", "--reasoning-parser",
         "--tool-call-parser", "-v", "--verbose", "--log-file", "--disable-log-requests", "--offline", "--timeout",
         "--ssl-cert-file", "--ssl-key-file", "-s", "--seed", "--temp", "--temperature", "--top-k", "--top-p",
-        "--min-p", "--repeat-penalty", "--revision", "--download-dir", "--trust-remote-code",
+        "--min-p", "--repeat-penalty", "--revision", "--download-dir", "--trust-remote-code", "--log-level",
+        "--allowed-origins", "--root-path", "--ssl-ca-certs",
     )),
     without_bytes=frozenset(("-m", "--model", "--model-path", "--tokenizer", "--dtype", "--load-format")),
 )  # fmt: skip

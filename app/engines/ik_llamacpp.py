@@ -63,6 +63,7 @@ class IkLlamaCpp(LlamaCpp):
             "--run-time-repack", "-thp", "--transparent-huge-pages", "-muge", "--merge-up-gate-experts", "-grt",
             "--graph-reduce-type", "-cuda", "--cuda-params",
         },
+        unmodelled=FLAGS.unmodelled | {"-mla", "--mla-use", "-ser", "--smart-expert-reduction", "-mqkv", "-smgs"},
     )  # fmt: skip
 
     def detect(self, client: ServerClient) -> ServerInfo | None:

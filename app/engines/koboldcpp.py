@@ -13,7 +13,15 @@ from app.core.errors import ServerError
 from app.core.samples import CacheDefeat, CountSource, ServerFigures, Status, Trace
 from app.core.server_metrics import ServerMetric
 from app.engines.base import CompletionRequest, Counters, Health, ServerInfo
-from app.engines.flags import Flag, FlagTable, read_layers, read_text
+from app.engines.flags import (
+    Flag,
+    FlagTable,
+    read_layers,
+    read_positive,
+    read_ratios,
+    read_switch,
+    read_text,
+)
 from app.engines.http import ServerClient
 from app.engines.openai import OpenAI, list_models
 from app.engines.protocol.answers import (
@@ -30,6 +38,8 @@ from app.engines.protocol.answers import (
 from app.engines.protocol.prometheus_engine import by_difference
 
 PERF = "/api/extra/perf"
+_KV_TYPES = {"0": "f16", "1": "q8_0", "2": "q4_0", "f16": "f16", "q8_0": "q8_0", "q4_0": "q4_0"}
+"""By the number that `--quantkv` takes."""
 
 
 class KoboldCpp(OpenAI):
@@ -47,8 +57,42 @@ class KoboldCpp(OpenAI):
             "--gpulayers": Flag(("gpu_layers",), read_layers),
             "--moecpu": Flag(("n_cpu_moe",)),
             "--overridetensors": Flag(("override_tensor",), read_text, repeats=True),
-        }
-    )
+            "--contextsize": Flag(("context",), read_positive),
+            "--threads": Flag(("threads",), read_positive),
+            "--blasbatchsize": Flag(("batch", "ubatch"), read_positive),
+            "--batchsize": Flag(("batch", "ubatch"), read_positive),
+            "--quantkv": Flag(("kv_type_k", "kv_type_v"), _KV_TYPES.get),
+            "--flashattention": Flag(("flash_attention",), read_switch, constant="on"),
+            "--tensor_split": Flag(("tensor_split",), read_ratios),
+            "--maingpu": Flag(("main_gpu",)),
+        },
+        ignored=frozenset((
+            "--launch", "--quiet", "--debugmode", "--multiuser", "--multiplayer", "--websearch", "--remotetunnel",
+            "--skiplauncher", "--onready", "--preloadstory", "--savedatafile", "--ssl", "--nocertify", "--port_param",
+            "--model_param", "--chatcompletionsadapter", "--jinja", "--jinja_tools", "--foreground", "--showgui",
+            "--hordemodelname", "--hordeworkername", "--hordemaxctx", "--hordegenlen", "--maxrequestsize",
+            "--defaultgenamt", "--nobostoken", "--enableguidance", "--admindir", "--admin", "--istemplate",
+            "--unpack", "--exportconfig", "--exporttemplate", "--benchmark", "--prompt", "--cli", "--ratelimit",
+            "--ignoremissing", "--singleinstance", "--gendefaults", "--genlimit", "--promptlimit",
+        )),
+        without_bytes=frozenset((
+            "--blasthreads", "--batchthreads", "--usemmap", "--nommap", "--usemlock", "--noblas", "--nofastforward",
+            "--noshift", "--useswa", "--smartcontext", "--smartcache", "--highpriority", "--lowvram",
+            "--nopipelineparallel",
+        )),
+        unmodelled=frozenset((
+            "--usecublas", "--usecuda", "--usehipblas", "--usevulkan", "--useclblast", "--usecpu", "--autofit",
+            "--draftmodel", "--draftamount", "--draftgpulayers", "--draftgpusplit", "--ropeconfig", "--lora",
+            "--loramult", "--mmproj", "--mmprojcpu", "--visionmaxres", "--overridekv", "--overridenativecontext",
+            "--rowsplit", "--failsafe", "--sdmodel", "--whispermodel", "--ttsmodel", "--embeddingsmodel",
+            "--moeexperts", "--quantkv-extra", "--device",
+        )),
+        several=frozenset((
+            "--usecublas", "--usecuda", "--usehipblas", "--usevulkan", "--useclblast", "--tensor-split",
+            "--tensor_split", "--ropeconfig", "--draftgpusplit",
+        )),
+    )  # fmt: skip
+    config_flags = ("--config",)
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         version = object_at(client, "/api/extra/version")

@@ -22,7 +22,7 @@ from app.core.samples import TOKEN_KINDS, CacheDefeat, Event, Kind, ServerFigure
 from app.engines.base import CompletionRequest, Health, LoggedModelLoad, LoggedRequest, ModelInfo, ServerInfo
 from app.engines.flags import ModelArguments
 from app.engines.http import Answer, ServerClient
-from app.engines.llamacpp_args import FLAGS, read_arguments
+from app.engines.llamacpp_args import DEFAULTS, ENVIRONMENT, FLAGS, read_arguments
 from app.engines.llamacpp_log import read_loads, read_requests
 from app.engines.openai import list_models
 from app.engines.protocol.answers import busy_health, count, health_of, mapping, object_at, string
@@ -64,8 +64,10 @@ class LlamaCpp(PrometheusEngine):
     cache_switch = "cache_prompt"
     has_llama_bench = True
     flags = FLAGS
+    environment: ClassVar[Mapping[str, str]] = ENVIRONMENT
+    default_settings: ClassVar[Mapping[str, str | int]] = DEFAULTS
     dialect = Dialect(is_named=True)
-    programs: ClassVar[tuple[str, ...]] = ("llama-server", "llama.cpp")
+    programs: ClassVar[tuple[str, ...]] = ("llama-server", "llama.cpp", "app.demo")  # the last: Roofmark's own demo
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/props")
@@ -155,7 +157,7 @@ class LlamaCpp(PrometheusEngine):
             return None
 
     def read_arguments(self, arguments: Sequence[str]) -> ModelArguments:
-        return read_arguments(arguments)
+        return read_arguments(arguments, self.flags)
 
     def read_log(self, text: str) -> Sequence[LoggedRequest]:
         return read_requests(text)

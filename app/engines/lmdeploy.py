@@ -70,8 +70,21 @@ class LMDeploy(PrometheusEngine):
             "--quant-policy": Flag(("kv_type_k", "kv_type_v"), _KV_TYPES.get),
             "--max-prefill-token-num": Flag(("batch",), read_positive),
         },
-        without_bytes=frozenset({"--cache-max-entry-count", "--enable-prefix-caching", "--eager-mode"}),
-    )
+        ignored=frozenset((
+            "--server-name", "--server-port", "--model-name", "--enable-metrics", "--disable-metrics", "--proxy-url",
+            "--allow-origins", "--max-log-len", "--disable-fastapi-docs", "--session-id",
+        )),
+        without_bytes=frozenset((
+            "--cache-max-entry-count", "--enable-prefix-caching", "--eager-mode", "--cache-block-seq-len",
+            "--num-tokens-per-iter", "--max-prefill-iters", "--async", "--communicator",
+            "--distributed-executor-backend",
+        )),
+        unmodelled=frozenset((
+            "--backend", "--device", "--model-format", "--dp", "--ep", "--rope-scaling-factor", "--adapters",
+            "--speculative-algorithm", "--speculative-draft-model", "--speculative-num-draft-tokens", "--role",
+            "--disable-vision-encoder", "--vision-max-batch-size",
+        )),
+    )  # fmt: skip
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         listed = listed_models(object_at(client, MODELS)) or {}

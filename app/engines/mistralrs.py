@@ -14,7 +14,7 @@ from typing import Any
 
 from app.core.samples import ServerFigures
 from app.engines.base import CompletionRequest, ServerInfo
-from app.engines.flags import Flag, FlagTable, read_positive
+from app.engines.flags import Flag, FlagTable, read_positive, read_type
 from app.engines.http import ServerClient
 from app.engines.openai import MODELS
 from app.engines.protocol.answers import mapping, number, object_at, string, to_ms
@@ -90,7 +90,23 @@ class MistralRs(PrometheusEngine):
     slots_option = "`--max-seqs`"
     prompt_options = "`--max-num-batched-tokens`"
     dialect = Dialect(figures=_figures, is_named=True)
-    flags = FlagTable({"--max-seqs": Flag(("parallel",), read_positive)})
+    flags = FlagTable(
+        {
+            "--max-seqs": Flag(("parallel",), read_positive),
+            "--max-num-batched-tokens": Flag(("batch",), read_positive),
+            "--pa-cache-type": Flag(("kv_type_k", "kv_type_v"), read_type),
+            "--max-seq-len": Flag(("context",), read_positive),
+        },
+        ignored=frozenset({"--serve-ip", "--log", "--ui", "--enable-search", "--tok-model-id", "--model-id", "-l"}),
+        without_bytes=frozenset((
+            "--prefix-cache-n", "--no-kv-cache", "--paged-attn", "--no-paged-attn", "--pa-blk-size", "--pa-gpu-mem",
+            "--pa-gpu-mem-usage", "--pa-ctxt-len", "--max-batch-size", "--truncate-sequence",
+        )),
+        unmodelled=frozenset((
+            "--isq", "--in-situ-quant", "--device-layers", "--num-device-layers", "--cpu", "--from-uqff", "--imatrix",
+            "--topology", "--quantized-model-id", "--quantized-filename", "--mtp", "--draft-model",
+        )),
+    )  # fmt: skip
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         build = mapping(object_at(client, _INFO).get("build"))

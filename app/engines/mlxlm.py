@@ -4,6 +4,7 @@ Read in its source at d78bf58e: `/health` is a constant, and it states no durati
 """
 
 from app.engines.base import ServerInfo
+from app.engines.flags import Flag, FlagTable, read_positive
 from app.engines.http import ServerClient
 from app.engines.openai import MODELS, OpenAI
 from app.engines.protocol.answers import object_in
@@ -22,6 +23,15 @@ class MLXLM(OpenAI):
     slots_option = "`--decode-concurrency`"
     prompt_options = "`--prompt-concurrency`, `--prefill-step-size`"
     fixed_length = False
+    flags = FlagTable(
+        {"--decode-concurrency": Flag(("parallel",), read_positive)},
+        ignored=frozenset({"--max-tokens", "--use-default-chat-template", "--chat-template-args"}),
+        without_bytes=frozenset((
+            "--prompt-concurrency", "--prefill-step-size", "--prompt-cache-size", "--prompt-cache-bytes",
+            "--num-draft-tokens", "--pipeline",
+        )),
+        unmodelled=frozenset({"--draft-model", "--adapter-path"}),
+    )  # fmt: skip
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         answer = client.get("/health")

@@ -23,14 +23,16 @@ loaded it.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from app.core.errors import ServerError, ServerErrorKind
 from app.core.i18n import _
 from app.core.samples import CacheDefeat, ServerFigures, Status, Trace
 from app.core.server_metrics import ServerMetric
 from app.engines.base import CompletionRequest, Counters, ModelInfo, ServerInfo, SplitHabit
+from app.engines.flags import Flag, FlagTable, ModelArguments, read_type
 from app.engines.http import ServerClient
+from app.engines.llamacpp_args import ENVIRONMENT, FLAGS, read_arguments
 from app.engines.protocol.answers import count, mapping, number, object_at, string, to_ms
 from app.engines.protocol.chat_engine import ChatEngine
 from app.engines.protocol.models import listed_models, quantization_in, shown_name
@@ -125,6 +127,26 @@ class Ollama(ChatEngine):
     dialect = Dialect(_as_openai, _figures)
     context_per_request = True
     api_roots = ("/api",)
+    # its own program, and those that it starts for each model with what it made of its environment
+    programs = ("ollama", "llama-server", "ollama_llama_server")
+    flags = FlagTable(
+        flags={**FLAGS.flags, "--kv-cache-type": Flag(("kv_type_k", "kv_type_v"), read_type)},
+        ignored=FLAGS.ignored | {"--ollama-engine", "--mlx-engine", "--verbose"},
+        without_bytes=FLAGS.without_bytes | {"--multiuser-cache", "--gpu-overhead", "--llm-library", "--new-engine"},
+        unmodelled=FLAGS.unmodelled | {"--sched-spread"},
+    )
+    environment: ClassVar[Mapping[str, str]] = {
+        **ENVIRONMENT,
+        "OLLAMA_FLASH_ATTENTION": "--flash-attn=",
+        "OLLAMA_KV_CACHE_TYPE": "--kv-cache-type=",
+        "OLLAMA_NUM_PARALLEL": "--parallel=",
+        "OLLAMA_SCHED_SPREAD": "--sched-spread",
+        "OLLAMA_MULTIUSER_CACHE": "--multiuser-cache",
+        "OLLAMA_NEW_ENGINE": "--new-engine",
+        "OLLAMA_GPU_OVERHEAD": "--gpu-overhead=",
+        "OLLAMA_LLM_LIBRARY": "--llm-library=",
+    }
+    default_settings: ClassVar[Mapping[str, str | int]] = {"kv_type_k": "f16", "kv_type_v": "f16"}
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         # other servers have /api/version too; only Ollama names itself
@@ -149,6 +171,12 @@ class Ollama(ChatEngine):
         )
 
     # --- what it says of a model ---
+
+    def read_arguments(self, arguments: Sequence[str]) -> ModelArguments:
+        return read_arguments(arguments, self.flags)
+
+    def weights_path(self, document: Mapping[str, Any]) -> str | None:
+        return _weights_path(document)
 
     def model_document(self, client: ServerClient, model_id: str) -> Mapping[str, Any] | None:
         return mapping(client.post_json("/api/show", {"model": model_id})) or None
@@ -287,6 +315,11 @@ def _weights(client: ServerClient, model_id: str) -> str | None:
         document = mapping(client.post_json("/api/show", {"model": model_id}))
     except ServerError:  # an unknown model, or a proxy that hides it
         return None
+    return _weights_path(document)
+
+
+def _weights_path(document: Mapping[str, Any]) -> str | None:
+    """The path of a model's weight file in its Modelfile."""
     lines = _WEIGHTS.findall(string(document.get("modelfile")) or "")
     return lines[0].strip() if lines else None
 

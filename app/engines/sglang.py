@@ -116,8 +116,37 @@ class SGLang(PrometheusEngine):
             "--context-length": Flag(("context",), read_positive),
             "--max-running-requests": Flag(("parallel",), read_positive),
         },
-        without_bytes=frozenset({"--mem-fraction-static"}),
-    )
+        ignored=frozenset((
+            "--enable-metrics", "--enable-cache-report", "--log-requests", "--log-requests-level", "--log-level-http",
+            "--show-time-cost", "--decode-log-interval", "--random-seed", "--served-model-name", "--nccl-port",
+            "--dist-init-addr", "--skip-server-warmup", "--warmups", "--watchdog-timeout", "--sampling-defaults",
+            "--sampling-backend", "--grammar-backend", "--stream-output", "--tokenizer-mode", "--enable-trace",
+            "--json-model-override-args", "--model-loader-extra-config", "--skip-tokenizer-init",
+        )),
+        without_bytes=frozenset((
+            "--mem-fraction-static", "--chunked-prefill-size", "--max-prefill-tokens", "--max-total-tokens",
+            "--schedule-policy", "--schedule-conservativeness", "--page-size", "--stream-interval",
+            "--attention-backend", "--prefill-attention-backend", "--decode-attention-backend",
+            "--disable-radix-cache", "--disable-cuda-graph", "--cuda-graph-max-bs", "--cuda-graph-bs",
+            "--disable-cuda-graph-padding", "--disable-overlap-schedule", "--enable-torch-compile",
+            "--torch-compile-max-bs", "--enable-mixed-chunk", "--disable-custom-all-reduce", "--enable-p2p-check",
+            "--triton-attention-num-kv-splits", "--num-continuous-decode-steps", "--disable-chunked-prefix-cache",
+            "--enable-nccl-nvls", "--tokenizer-worker-num", "--load-balance-method", "--flashinfer-mla-disable-ragged",
+            "--enable-symm-mem", "--enable-two-batch-overlap", "--enable-dp-attention", "--max-loaded-loras",
+        )),
+        unmodelled=frozenset((
+            "--quantization", "--dp-size", "--dp", "--data-parallel-size", "--ep-size", "--ep",
+            "--expert-parallel-size", "--speculative-algorithm", "--speculative-draft-model-path",
+            "--speculative-draft-model",
+            "--speculative-num-steps", "--speculative-eagle-topk", "--speculative-num-draft-tokens",
+            "--speculative-attention-mode", "--cpu-offload-gb", "--torchao-config", "--moe-runner-backend",
+            "--moe-a2a-backend", "--enable-hierarchical-cache", "--hicache-ratio", "--hicache-size",
+            "--disaggregation-mode", "--nnodes", "--node-rank", "--device", "--is-embedding", "--enable-multimodal",
+            "--quantization-param-path", "--lora-paths", "--enable-lora",
+        )),
+        several=frozenset({"--cuda-graph-bs", "--lora-paths"}),
+    )  # fmt: skip
+    config_flags = ("--config",)
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         documents = (object_at(client, path) for path in _INFO_PATHS)

@@ -14,7 +14,7 @@ from typing import Any
 
 from app.core.samples import ServerFigures
 from app.engines.base import ServerInfo
-from app.engines.flags import Flag, FlagTable, read_positive
+from app.engines.flags import Flag, FlagTable, read_positive, read_ratios, read_type
 from app.engines.http import ServerClient
 from app.engines.openai import OpenAI, list_models
 from app.engines.protocol.answers import count, mapping, number, object_at, object_in, string, to_ms
@@ -79,7 +79,36 @@ class TabbyAPI(OpenAI):
     prompt_options = "`chunk_size`"
     dialect = Dialect(_chunk, _figures)
     fixed_length = True
-    flags = FlagTable({"--max-seq-len": Flag(("context",), read_positive)})
+    flags = FlagTable(
+        {
+            "--max-seq-len": Flag(("context",), read_positive),
+            "--max-batch-size": Flag(("parallel",), read_positive),
+            "--chunk-size": Flag(("batch",), read_positive),
+            "--cache-mode": Flag(("kv_type_k", "kv_type_v"), read_type),
+            "--gpu-split": Flag(("tensor_split",), read_ratios),
+        },
+        ignored=frozenset((
+            "--model-dir", "--inline-model-loading", "--use-dummy-models", "--dummy-model-names", "--use-as-default",
+            "--disable-fetch-requests", "--send-tracebacks", "--api-servers", "--log-prompt",
+            "--log-generation-params", "--log-requests", "--prompt-template", "--vision", "--lora-dir",
+            "--override-preset", "--realtime-process-priority", "--embedding-model-dir", "--embeddings-device",
+            "--embedding-model-name", "--draft-model-dir", "--tool-format", "--reasoning", "--reasoning-start-token",
+            "--reasoning-end-token", "--force-enable-thinking", "--name",
+        )),
+        without_bytes=frozenset((
+            "--cache-size", "--fasttensors", "--cuda-malloc-backend", "--uvloop", "--unsafe-launch",
+            "--output-chunking", "--max-rq-tokens",
+        )),
+        unmodelled=frozenset((
+            "--backend", "--model-name", "--tensor-parallel", "--tensor-parallel-backend", "--gpu-split-auto",
+            "--autosplit-reserve", "--rope-scale", "--rope-alpha", "--num-experts-per-token", "--draft-model-name",
+            "--draft-rope-scale", "--draft-rope-alpha", "--draft-cache-mode", "--draft-gpu-split", "--loras",
+            "--override-base-seq-len",
+        )),
+        several=frozenset({"--gpu-split", "--autosplit-reserve"}),
+    )  # fmt: skip
+    config_flags = ("--config",)
+    config_file = "config.yml"
 
     def detect(self, client: ServerClient) -> ServerInfo | None:
         # with an error status when something is wrong with the server

@@ -107,13 +107,41 @@ class VLLM(PrometheusEngine):
         },
         ignored=frozenset((
             "--enable-auto-tool-choice", "--disable-log-stats", "--enable-per-request-metrics",
-            "--enable-prompt-tokens-details",
+            "--enable-prompt-tokens-details", "--uvicorn-log-level", "--disable-uvicorn-access-log",
+            "--enable-log-requests", "--enable-log-outputs", "--max-log-len", "--response-role", "--lora-modules",
+            "--chat-template-content-format", "--generation-config", "--override-generation-config",
+            "--enable-server-load-tracking", "--disable-access-log-for-endpoints", "--tool-parser-plugin",
+            "--return-tokens-as-token-ids", "--enable-force-include-usage", "--allowed-methods", "--allowed-headers",
+            "--allow-credentials", "--per-request-spec-decode-metrics", "--max-logprobs", "--tokenizer-mode",
+            "--hf-overrides", "--limit-mm-per-prompt", "--otlp-traces-endpoint", "--collect-detailed-traces",
+            "--config-format", "--tokenizer-revision", "--code-revision", "--middleware", "--root-path",
         )),
         without_bytes=frozenset((
             "--enable-prefix-caching", "--no-enable-prefix-caching", "--enable-chunked-prefill",
-            "--gpu-memory-utilization", "--enforce-eager",
+            "--gpu-memory-utilization", "--enforce-eager", "--no-enable-chunked-prefill", "--block-size",
+            "--max-num-partial-prefills", "--max-long-partial-prefills", "--long-prefill-token-threshold",
+            "--num-scheduler-steps", "--multi-step-stream-outputs", "--scheduling-policy", "--async-scheduling",
+            "--no-async-scheduling", "--attention-backend", "--compilation-config", "-O", "--optimization-level",
+            "--cudagraph-capture-sizes", "--max-cudagraph-capture-size", "--disable-custom-all-reduce",
+            "--api-server-count", "-asc", "--distributed-executor-backend", "--worker-cls", "--seed",
+            "--enable-lora", "--max-loras", "--max-lora-rank", "--disable-cascade-attn", "--kv-cache-memory-bytes",
+            "--prefix-caching-hash-algo", "--preemption-mode", "--enable-sleep-mode", "--max-seq-len-to-capture",
+            "--performance-mode", "--kv-cache-space-gb", "--stream-interval", "--enable-dbo",
+        )),
+        unmodelled=frozenset((
+            "--quantization", "-q", "--speculative-config", "--speculative-model", "--num-speculative-tokens",
+            "--spec-method", "--spec-model", "--spec-tokens", "--swap-space", "--cpu-offload-gb",
+            "--kv-offloading-size", "--kv-offloading-backend", "--kv-transfer-config", "--data-parallel-size", "-dp",
+            "--enable-expert-parallel", "-ep", "--enable-eplb", "--calculate-kv-scales", "--num-gpu-blocks-override",
+            "--rope-scaling", "--rope-theta", "--decode-context-parallel-size", "-dcp", "--all2all-backend",
+            "--mm-processor-kwargs", "--language-model-only", "--additional-config", "--task", "--runner",
         )),
     )  # fmt: skip
+    environment: ClassVar[Mapping[str, str]] = {
+        "VLLM_ATTENTION_BACKEND": "--attention-backend=",
+        "VLLM_CPU_KVCACHE_SPACE": "--kv-cache-space-gb=",
+    }
+    config_flags = ("--config",)
     cache_switch = "cache_salt"
     salt_since: ClassVar[tuple[int, ...]] = (0, 9)
     """Older versions take the field and ignore it."""

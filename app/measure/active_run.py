@@ -17,7 +17,8 @@ from app.db.tables import Run, Server
 from app.hardware.sensor_process import SensorProcess, sensor_columns
 from app.hardware.sensors import SensorReading
 from app.measure.interference import BusyCheck
-from app.measure.job import Prepared, TimedSample, step_label
+from app.measure.job import Prepared, TimedSample, sample_marks, step_label
+from app.measure.live import Arrived
 from app.measure.waiting import Phase, Stop
 from app.metrics import headline_metrics, token_times
 from app.suites import Case, Suite
@@ -37,6 +38,8 @@ class RunProgress:
     """The headline metrics of the newest sample."""
     remaining_s: float | None = None
     sample: Sample | None = None
+    arrived: Arrived | None = None
+    """What of an answer has come, on the way to its end."""
 
 
 Listener = Callable[[RunProgress], None]
@@ -65,6 +68,8 @@ class ActiveRun:
     load_readings: list[SensorReading] = field(default_factory=list)
     busy_check: BusyCheck | None = None
     """None where the server is on another machine."""
+    marks: list[list[str]] = field(default_factory=list)
+    """A letter for each sample (`sample_marks`); empty before it is known which cases fit."""
 
     @property
     def run_id(self) -> int:
@@ -92,11 +97,15 @@ class ActiveRun:
     def report_phase(self, phase: Phase) -> None:
         """Stores the phase and shows it. Raises Cancelled when somebody has requested that."""
         last = headline_metrics(self.timed_samples[-1].sample) if self.timed_samples else None
-        progress = {"phase": phase.sentence, "last": last}
+        progress = {"phase": phase.sentence, "last": last, "marks": self.marks}
         if not self.write(lambda session: runs.record_progress(session, self.run_id, progress=progress)):
             self.stop.request()
         self.listen(RunProgress(phase.sentence, len(self.timed_samples), self.planned, last))
         self.stop.check()
+
+    def show_arrived(self, arrived: Arrived) -> None:
+        """Shows a terminal what has come; nothing is stored, and it is called while an answer is read."""
+        self.listen(RunProgress(_("Measuring."), len(self.timed_samples), self.planned, arrived=arrived))
 
     def store_sample(self, timed: TimedSample, prepared: Prepared) -> None:
         """Stores a sample as soon as it is taken, with the sensors of its round and the progress of the run."""
@@ -106,7 +115,15 @@ class ActiveRun:
         done, phase = len(self.timed_samples), _("Measuring.")
         last, remaining_s = headline_metrics(timed.sample), self._remaining_s(prepared)
         step = step_label(self.suite, prepared.fitting, done)
-        progress = {"phase": phase, "step": step, "last": last, "remaining_s": remaining_s, "at": time.time()}
+        self.marks = sample_marks(self.suite, prepared.fitting, self.samples)
+        progress = {
+            "phase": phase,
+            "step": step,
+            "last": last,
+            "remaining_s": remaining_s,
+            "at": time.time(),
+            "marks": self.marks,
+        }
 
         def store(session: Session) -> bool:
             samples.add_sample(session, self.run_id, timed.sample, timed.started_at)

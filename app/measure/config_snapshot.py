@@ -15,17 +15,18 @@ from app.ceiling import ggml_geometry
 from app.ceiling.geometry import Geometry, Source
 from app.ceiling.named_totals import with_totals_checked
 from app.ceiling.sources import from_document
-from app.core.config_settings import format_setting, ordered_setting_keys, setting_title
+from app.core.config_settings import DEFAULT, format_setting, ordered_setting_keys, setting_title
 from app.core.configuration import Snapshot
 from app.core.errors import BadInput, ServerError, ServerErrorKind
-from app.core.i18n import _, joined
-from app.db import configs, runs, servers
+from app.core.i18n import N_, _, joined
+from app.db import configs, restarts, runs, servers
 from app.db.configs import split_models
 from app.db.tables import FULL_GEOMETRY, Server
 from app.engines.base import STATED_ENGINE, Engine, ModelInfo, ServerInfo
 from app.engines.http import ServerClient, is_loopback
 from app.measure.active_run import ActiveRun
 from app.measure.server_log import settings_from_log
+from app.measure.server_process import ObservedProcess, observe_process, process_json, process_words
 from app.suites import Suite, estimate_tokens
 
 log = logging.getLogger(__name__)
@@ -127,6 +128,13 @@ def server_info_json(info: ServerInfo) -> dict[str, Any]:
     return document
 
 
+def server_facts(base_url: str, info: ServerInfo) -> dict[str, Any]:
+    """Returns what a probe of the server at `base_url` reports, and what its process on this machine says, as stored in
+    `Server.facts`."""
+    process = process_json(base_url, info)
+    return {**server_info_json(info), **({} if process is None else {"process": process})}
+
+
 def build_snapshot(server: Server, info: ServerInfo, model: ModelInfo | None) -> Snapshot:
     """The configuration of a run: what the server reports outranks what a person stated.
 
@@ -163,11 +171,18 @@ def build_snapshot(server: Server, info: ServerInfo, model: ModelInfo | None) ->
     )
 
 
-def contradictions(stated: Mapping[str, Any], snapshot: Snapshot) -> list[str]:
-    """One sentence for each setting that a person stated and the server reports otherwise: then its value counts."""
+def contradictions(
+    stated: Mapping[str, Any], snapshot: Snapshot, of_process: Mapping[str, Any] | None = None
+) -> list[str]:
+    """One sentence for each setting that a person stated and the server reports otherwise: then its value counts.
+
+    `of_process` is what its command line says.
+    """
+    by_report = N_("{title}: the server reports {reported}, not the stated {stated}.")
+    by_process = N_("{title}: the command line of the server says {reported}, not the stated {stated}.")
     return [
         _(
-            "{title}: the server reports {reported}, not the stated {stated}.",
+            by_process if (of_process or {}).get(key) == snapshot.settings[key] else by_report,
             title=setting_title(key),
             reported=format_setting(snapshot.settings[key], key),
             stated=format_setting(value, key),
@@ -241,6 +256,7 @@ class ConfigFreezer:
         self._active, self._engine, self._client = active, engine, client
         self._info, self._model, self._document = info, model, document
         self._is_frozen = False
+        self._process = self._observe_process()
 
     @property
     def is_model_loaded(self) -> bool:
@@ -255,7 +271,8 @@ class ConfigFreezer:
             return
         self._is_frozen = True
         server_id = self._active.run.server_id
-        snapshot, geometry_record, _ = self._current()
+        snapshot, geometry_record, _doubts = self._current()
+        evidence = self._process_evidence(snapshot)
 
         def store(session: Session) -> None:
             split_models(session, server_id)
@@ -267,7 +284,9 @@ class ConfigFreezer:
                 self._active.server.engine,
                 namesakes(self._info, self._model),
             )
-            runs.record_progress(session, self._active.run_id, config_id=config.id)
+            restart = restarts.noticed(session, self._active.run, config, evidence)
+            self._active.run.evidence = {**evidence, **({} if restart is None else {"restart": restart})}
+            runs.record_progress(session, self._active.run_id, config_id=config.id, evidence=self._active.run.evidence)
 
         self._active.write(store)
 
@@ -292,7 +311,8 @@ class ConfigFreezer:
                 )
             )
         notes = [*self._info.notes, *(self._model.notes if self._model else ())]
-        return [*elsewhere, *notes, *contradictions(self._stated(), snapshot), *doubts]
+        of_process = {} if self._process is None else self._process.settings
+        return [*elsewhere, *notes, *contradictions(self._stated(), snapshot, of_process), *doubts]
 
     def stated_words(self) -> str | None:
         """What of the configuration is remembered, in one sentence; None for nothing."""
@@ -317,15 +337,44 @@ class ConfigFreezer:
         )
 
     def _current(self) -> tuple[Snapshot, dict[str, Any], list[str]]:
-        """Returns the snapshot, the geometry record and remarks on it. What the server reports outranks its log, and
-        both outrank what a person stated."""
+        """Returns the snapshot, the geometry record and remarks on it. What the server reports outranks its log, that
+        its command line, and all outrank what a person stated."""
         server = self._active.server
         record, doubts = model_geometry(server, self._model, self._document)
         geometry = Geometry.from_json(record[FULL_GEOMETRY]) if FULL_GEOMETRY in record else None
         engine = self._engine.answering(self._client)
-        logged = settings_from_log(server.log_path, engine, self._model, self._stated(), geometry)
-        info = replace(self._info, settings={**logged, **self._info.settings})
+        of_process = self._process_settings()
+        logged = settings_from_log(server.log_path, engine, self._model, {**self._stated(), **of_process}, geometry)
+        info = replace(self._info, settings={**of_process, **logged, **self._info.settings})
         return build_snapshot(server, info, self._model), record, doubts
+
+    def _observe_process(self) -> ObservedProcess | None:
+        weights = self._engine.weights_path(self._document) if self._document else None
+        return observe_process(self._active.server.base_url, self._engine.key, self._model, weights)
+
+    def _process_settings(self) -> Mapping[str, Any]:
+        """Returns what the command line says. How many GPUs its default means is what a person knows better."""
+        settings = {} if self._process is None else dict(self._process.settings)
+        if settings.get("cards") == DEFAULT and "cards" in self._stated():
+            del settings["cards"]
+        return settings
+
+    def _process_evidence(self, snapshot: Snapshot) -> dict[str, Any]:
+        """Returns the run's evidence with the process that it was measured on, and what that said."""
+        evidence = self._active.run.evidence
+        if self._process is None:
+            return evidence
+        keys = [
+            key
+            for key, value in self._process_settings().items()
+            if value != DEFAULT and snapshot.settings.get(key) == value
+        ]
+        check = process_words(keys)
+        return {
+            **evidence,
+            "process": self._process.identity,
+            "checks": [*evidence.get("checks", ()), *([] if check is None else [check])],
+        }
 
     def _probe_again(self) -> None:
         assert self._model is not None, "only a model that is not loaded yet is probed again"
@@ -344,4 +393,6 @@ class ConfigFreezer:
         context = model.context_tokens or (asked if self._engine.context_per_request else None)
         self._model = replace(model, runs_on=self._model.runs_on, context_tokens=context)
         self._client.backend = model.engine
-        self._active.write(lambda session: servers.remember(session, server_id, facts=server_info_json(info)))
+        self._process = self._observe_process()
+        facts = server_facts(self._active.server.base_url, info)
+        self._active.write(lambda session: servers.remember(session, server_id, facts=facts))

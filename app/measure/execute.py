@@ -3,11 +3,11 @@
 import json
 import logging
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
 
 from sqlmodel import Session
 
@@ -32,16 +32,19 @@ from app.measure.config_snapshot import (
     choose_model,
     context_tokens,
     requested_context,
-    server_info_json,
+    server_facts,
 )
 from app.measure.interference import BusyCheck, read_counters
-from app.measure.job import Job, Prepared, prepare, step_label
+from app.measure.job import Job, Prepared, prepare, sample_marks, step_label
+from app.measure.live import LiveWriter
 from app.measure.notify import notify_run_ended
 from app.measure.play import failure_reason, run_suite
 from app.measure.server_load import load_metrics, watch_server_load
 from app.measure.server_log import open_server_log
+from app.measure.server_process import port_of
 from app.measure.waiting import Phase, Stop, WaitLimits, wait_until_ready
 from app.results import hardware
+from app.results.run_time import EarlierRuns
 
 log = logging.getLogger(__name__)
 
@@ -101,11 +104,12 @@ def _measure(active: ActiveRun) -> str | None:
             active.report_phase(phase)
         job, model, freezer = _plan(active, engine, client, limits)
         prepared = prepare(job)
-        active.busy_check = BusyCheck(CpuMeter(_port(client.base_url))) if active.is_local else None
+        active.busy_check = BusyCheck(CpuMeter(port_of(client.base_url))) if active.is_local else None
         _store_start(active, prepared, freezer, is_elsewhere=model is not None and model.runs_on is not None)
+        before, is_complete = read_counters(engine, client), False
+        active.run.evidence = {**active.run.evidence, **run_checks.counted("counters_before", before)}
         if freezer.is_model_loaded:
             freezer.freeze()
-        before, is_complete = read_counters(engine, client), False
         try:
             _play(active, job, prepared, freezer, api_key)
             is_complete = True
@@ -175,9 +179,9 @@ def _probe_server(active: ActiveRun, client: ServerClient) -> tuple[ServerInfo, 
     """Returns what the server reports, and all that is known of what it accepts."""
     is_believed = STATED_ENGINE in active.server.capabilities
     info = engines.probe(client, active.server.engine, is_believed=is_believed)
-    server_id = active.run.server_id
+    server_id, facts = active.run.server_id, server_facts(active.server.base_url, info)
     with active.database.write() as session:
-        servers.remember(session, server_id, facts=server_info_json(info), capabilities=info.capabilities)
+        servers.remember(session, server_id, facts=facts, capabilities=info.capabilities)
         server = session.get(Server, server_id)
         return info, dict(server.capabilities) if server else info.capabilities
 
@@ -191,17 +195,13 @@ def _model_document(engine: Engine, client: ServerClient, model: ModelInfo | Non
         return None
 
 
-def _port(base_url: str) -> int:
-    parts = urlsplit(base_url)
-    return parts.port or (443 if parts.scheme == "https" else 80)
-
-
 def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, *, is_elsewhere: bool) -> None:
     """Stores what is known before the first request. `is_elsewhere`: another machine runs the model for the server."""
     load_share = active.busy_check.measure_before(active.stop) if active.busy_check else None
     stated = freezer.stated_words()
     active.run.evidence = run_checks.before(prepared, freezer.warnings(), load_share, stated)
     active.planned = active.suite.sample_count(prepared.fitting)
+    active.marks = sample_marks(active.suite, prepared.fitting, ())
     if stated is not None:
         active.listen(RunProgress(stated, 0, active.planned))
     with active.database.write() as session:
@@ -212,23 +212,36 @@ def _store_start(active: ActiveRun, prepared: Prepared, freezer: ConfigFreezer, 
             evidence=active.run.evidence,
             samples_planned=active.planned,
             main_point_key=prepared.cases[0][0].point.key,
-            progress={"phase": _("Measuring."), "step": step_label(active.suite, prepared.fitting, 0)},
+            progress={
+                "phase": _("Measuring."),
+                "step": step_label(active.suite, prepared.fitting, 0),
+                "marks": active.marks,
+                **_expected_end(session, active, prepared),
+            },
         )
+
+
+def _expected_end(session: Session, active: ActiveRun, prepared: Prepared) -> dict[str, float]:
+    """How long the run takes by earlier ones, until its first sample gives a better estimate; empty where unknown."""
+    time_of_run = EarlierRuns(session, active.run.server_id, None).time_of(active.suite, prepared.fitting)
+    return {"remaining_s": time_of_run.seconds, "at": time.time()} if time_of_run else {}
 
 
 def _play(active: ActiveRun, job: Job, prepared: Prepared, freezer: ConfigFreezer, api_key: str | None) -> None:
     """Plays the suite while sensors, server load and log are followed, and stores each sample."""
     with (
-        watch_sensors(active.is_local, active.settings, _port(job.client.base_url)) as active.sensors,
+        watch_sensors(active.is_local, active.settings, port_of(job.client.base_url)) as active.sensors,
         watch_server_load(job.engine, job.client, api_key, active.settings) as active.server_load,
         open_server_log(active.server.log_path, job.engine.answering(job.client)) as (server_log, log_problem),
+        LiveWriter(workers.live_path(active.settings, active.run.public_id), active.show_arrived) as live,
     ):
+        job.client.on_stream = live.add_stream
         if active.busy_check is not None:
             processes = (active.sensors, active.server_load)
             active.busy_check.meter.own_pids = [process.pid for process in processes if process and process.pid]
             job = replace(job, busy_check=active.busy_check if active.settings.sensors else None)
         active.warn(log_problem)
-        for step in run_suite(replace(job, log=server_log), prepared, active.stop):
+        for step in run_suite(replace(job, log=server_log, live=live), prepared, active.stop):
             if isinstance(step, Phase):
                 active.report_phase(step)
             else:
@@ -261,6 +274,7 @@ def _conclude(
         **run_checks.after(
             active.run.evidence, active.samples, before, after, notes, server_metrics, active.busy_check
         ),
+        **run_checks.counted("counters", after or before),
         "no_sensors": run_checks.missing_sensors_reason(active.is_local, active.sensors, active.samples),
     }
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from app.core.errors import BadInput
 from app.core.i18n import N_, _, joined
-from app.core.samples import Sample
+from app.core.samples import Sample, Status
 from app.engines.base import CompletionRequest, Engine
 from app.engines.http import ServerClient
 from app.measure.interference import BusyCheck
+from app.measure.live import LiveWriter
 from app.measure.server_log import ServerLog
 from app.measure.waiting import WaitLimits
 from app.suites import Case, Suite
@@ -36,6 +37,8 @@ class Job:
     """The server's own log, where it is on this machine."""
     busy_check: BusyCheck | None = None
     """None where the server is on another machine."""
+    live: LiveWriter | None = None
+    """Shows what is arriving; None where nobody can watch."""
 
     def request(
         self, case: Case, nonce: str | None = None, expected_prompt_tokens: int | None = None
@@ -113,6 +116,36 @@ def exceeds_context(case: Case, prompt_tokens: int | None, context_tokens: int |
             "{context:,} tokens."
         )
     return _(sentence, prompt=prompt, output=case.point.output_tokens, context=context_tokens)
+
+
+def left_out(suite: Suite, context_tokens: int | None) -> list[tuple[Case, str]]:
+    """Returns the cases that a context is estimated to leave out, each with the reason, in one sentence."""
+    reasons = [(case, exceeds_context(case, None, context_tokens)) for case in suite.cases]
+    return [(case, reason) for case, reason in reasons if reason is not None]
+
+
+DONE_MARK, FLAGGED_MARK, FAILED_MARK, PLANNED_MARK = "d", "f", "x", "p"
+
+
+def sample_marks(suite: Suite, cases: Sequence[Case], samples: Sequence[Sample]) -> list[list[str]]:
+    """Returns for each case, in order, its point's key and two texts with a letter per sample: of its warm-ups, and of
+    its repetitions.
+
+    A sample is done (`d`), flagged (`f`), failed (`x`) or planned (`p`).
+    """
+    letters = iter([_mark(sample) for sample in samples])
+    marks = []
+    for case in cases:
+        counts = suite.warmups_of(case), suite.repetitions
+        texts = ["".join(next(letters, PLANNED_MARK) for _n in range(n * case.point.concurrency)) for n in counts]
+        marks.append([case.point.key, *texts])
+    return marks
+
+
+def _mark(sample: Sample) -> str:
+    if sample.trace.status is Status.FAILED:
+        return FAILED_MARK
+    return FLAGGED_MARK if sample.flags else DONE_MARK
 
 
 def step_label(suite: Suite, cases: Sequence[Case], samples_done: int) -> str:

@@ -38,8 +38,8 @@ class Message(NamedTuple):
 
 
 def notify_run_ended(database: Database, settings: Settings, public_id: str) -> None:
-    """Notifies of a run that has just ended and was stored, if it failed, is worse than its baseline, or made the
-    change of an engine update certain."""
+    """Notifies of a run that has just ended and was stored, if it failed, stands off from the other runs of its
+    configuration, is worse than its baseline, or made the change of an engine update certain."""
     if settings.notify_urls is None:
         return
     try:
@@ -60,9 +60,14 @@ def _message(result: RunResult) -> Message | None:
     where = f"Suite {run.suite_key} on {result.server.name}, machine {result.machine.name}; run {run.public_id}."
     if run.status == "failed":
         return Message(f"{what} failed", (run.error or "", where))
-    if run.status == "done" and (sentence := _worse_than_baseline(result.verdicts.standing)):
-        return Message(f"{what} is worse than its baseline", (sentence, where))
-    return None
+    if run.status != "done":
+        return None
+    worse, wrong = _worse_than_baseline(result.verdicts.standing), result.wrong
+    if wrong:
+        advice = f"Run it again to be sure, or leave it out: `roofmark hide {run.public_id} --reason WHY`."
+        title = f"{what}: {wrong.brief} the other runs"
+        return Message(title, (wrong.sentence, wrong.details, worse, advice, where))
+    return Message(f"{what} is worse than its baseline", (worse, where)) if worse else None
 
 
 def _of_updates(session: Session, public_id: str) -> list[Message]:

@@ -95,6 +95,9 @@ def _play_round(job: Job, round_: _Round, stop: Stop) -> Generator[Phase, None, 
             job.log.begin_round()
         if job.busy_check is not None:
             job.busy_check.begin_round()
+        if job.live is not None:
+            key = job.engine.answering(job.client).key
+            job.live.begin_round(key, round_.case.point, is_warmup=round_.is_warmup)
         counters, suspended_s = read_counters(job.engine, job.client), suspended_seconds()
         started_at, started_s = datetime.now(UTC), time.monotonic()
         try:

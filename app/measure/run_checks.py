@@ -3,6 +3,7 @@
 `unsound` holds what makes the result of a run doubtful, as data (see app.results.compare.soundness).
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from app.core.i18n import _, joined
 from app.core.samples import Sample, Status
 from app.core.server_metrics import ServerMetric
 from app.core.units import format_bytes, plural
+from app.db import restarts
 from app.engines.base import DIFFERING, FROM_LOG, LOG_OVERLAP, Counters
 from app.hardware.sensor_process import SensorProcess
 from app.measure.interference import BusyCheck, disturbance, foreign_work
@@ -115,6 +117,16 @@ def after(
         "unsound": unsound,
         "server": [metric.to_json() for metric in metrics],
     }
+
+
+def counted(key: str, counters: Counters | None) -> dict[str, Any]:
+    """What the server had counted, as evidence under `key`: a later run sees by it that the server was restarted (see
+    db.restarts). Empty where it does not count."""
+    if counters is None:
+        return {}
+    totals = {name: getattr(counters, name) for name in ("since", *restarts.COUNTED)}
+    known = {name: value for name, value in totals.items() if value is not None and math.isfinite(value)}
+    return {key: known} if known else {}
 
 
 def _judge_counters(

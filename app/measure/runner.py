@@ -12,7 +12,7 @@ from typing import Any, TypedDict, Unpack
 from sqlmodel import Session
 
 from app import engines
-from app.core.errors import BadInput, Busy, Cancelled, Conflict, RoofmarkError
+from app.core.errors import Busy, Cancelled, Conflict, RoofmarkError
 from app.core.i18n import _
 from app.core.secrets import Secrets
 from app.core.settings import Settings
@@ -24,9 +24,8 @@ from app.engines.base import STATED_ENGINE, ServerInfo
 from app.measure import workers
 from app.measure.active_run import Listener, RunProgress
 from app.measure.bandwidth_process import fail_dead_probes
-from app.measure.config_snapshot import server_info_json
+from app.measure.config_snapshot import server_facts
 from app.measure.execute import execute_run
-from app.measure.job import exceeds_context
 from app.measure.waiting import Stop
 
 log = logging.getLogger(__name__)
@@ -63,15 +62,20 @@ class Runner:
 
     # --- runs ---
 
-    def queue(self, server_slug: str, suite_key: str, count: int = 1, **options: Unpack[RunOptions]) -> list[str]:
-        """Adds `count` equal runs, which are measured one after another, and starts the first one if its machine is
-        free; returns their public ids in order. Raises RoofmarkError, and then adds none.
+    def queue(
+        self, server_slug: str, suite_keys: str | Sequence[str], count: int = 1, **options: Unpack[RunOptions]
+    ) -> list[str]:
+        """Adds `count` runs of each suite, and starts the first one if its machine is free; returns their public ids in
+        order. Raises RoofmarkError, and then adds none.
+
+        They are measured one after another, the suites in turn (A B A B): what drifts meanwhile touches all alike.
         """
-        runs.check_run_count(count)
-        public_ids = [new_public_id() for _ in range(count)]
-        self._add(public_ids, server_slug, suite_key, options)
+        in_turn = [suite_keys] if isinstance(suite_keys, str) else list(dict.fromkeys(suite_keys))
+        runs.check_run_count(count, len(in_turn))
+        planned = [(new_public_id(), suite_key) for _ in range(count) for suite_key in in_turn]
+        self._add(planned, server_slug, options)
         self.dispatch()
-        return public_ids
+        return [public_id for public_id, _ in planned]
 
     def perform(self, server_slug: str, suite_key: str, listen: Listener, **options: Unpack[RunOptions]) -> str:
         """Queues a run, waits for its turn and measures it in this very process; returns its public id.
@@ -83,26 +87,29 @@ class Runner:
             listen(RunProgress(_("Recomputing the numbers of earlier runs."), 0, 0))
         public_id = new_public_id()
         with workers.hold(self._settings, public_id):  # from the start, so that no dispatcher takes it
-            self._add([public_id], server_slug, suite_key, options)
+            self._add([(public_id, suite_key)], server_slug, options)
             self._wait_and_execute(public_id, listen)
         self.dispatch()
         return public_id
 
-    def _add(self, public_ids: Sequence[str], server_slug: str, suite_key: str, options: RunOptions) -> None:
+    def _add(self, planned: Sequence[tuple[str, str]], server_slug: str, options: RunOptions) -> None:
+        """Adds runs by their public ids and suites, in order."""
         counts = options.get("repetitions"), options.get("warmups")
+        batch = planned[0][0] if len(planned) > 1 else None
         with self._database.write() as session:
-            suite = suites.suite(session, suite_key).with_counts(*counts)
+            by_key = {key: suites.suite(session, key).with_counts(*counts) for _, key in planned}
             server = servers.server(session, server_slug)
             note = options.get("note", "").strip()
-            for public_id in public_ids:
+            for public_id, suite_key in planned:
                 runs.add_run(
                     session,
                     server,
-                    suite,
+                    by_key[suite_key],
                     model=options.get("model"),
                     note=note,
                     public_id=public_id,
                     settings=options.get("settings"),
+                    batch=batch,
                 )
 
     def _wait_and_execute(self, public_id: str, listen: Listener) -> None:
@@ -145,16 +152,11 @@ class Runner:
             except ProcessLookupError:  # it has ended by itself
                 self.dispatch()
 
-    def preflight(self, server_slug: str, suite_key: str) -> list[str]:
-        """One sentence for each case that the server's context, as last probed, leaves out. Raises BadInput when
-        nothing fits."""
-        with self._database.read() as session:
-            suite, server = suites.suite(session, suite_key), servers.server(session, server_slug)
-        context = server.facts.get("context_tokens")
-        sentences = [sentence for case in suite.cases if (sentence := exceeds_context(case, None, context))]
-        if len(sentences) == len(suite.cases):
-            raise BadInput(sentences[0])
-        return sentences
+    def cancel_batch(self, public_id: str) -> int:
+        """Cancels the runs that wait and were queued together with this one; returns how many. Raises NotFound."""
+        with self._database.write() as session:
+            waiting = runs.waiting_in_batch(session, runs.run(session, public_id).plan.get("batch"))
+            return sum(runs.request_cancel(session, run.id) for run in waiting if run.id is not None)
 
     # --- workers ---
 
@@ -183,6 +185,7 @@ class Runner:
             with self._database.write() as session:
                 if runs.finish(session, run.id, "interrupted", _("The worker process ended before the run did.")):
                     log.warning("run %s lost its worker", run.public_id)
+                    workers.live_path(self._settings, run.public_id).unlink(missing_ok=True)
                     measurements.derive(session, run.id)
 
     def watch(self) -> None:
@@ -288,8 +291,7 @@ class Runner:
             server.base_url, key, server.engine, is_believed=is_believed, capabilities=server.capabilities
         )
         assert server.id is not None
+        facts = server_facts(server.base_url, info)
         with self._database.write() as session:
-            servers.remember(
-                session, server.id, facts=server_info_json(info), capabilities=info.capabilities, anew=True
-            )
+            servers.remember(session, server.id, facts=facts, capabilities=info.capabilities, anew=True)
         return info

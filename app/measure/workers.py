@@ -58,6 +58,11 @@ def is_held(settings: Settings, public_id: str) -> bool:
     return False
 
 
+def live_path(settings: Settings, public_id: str) -> Path:
+    """Where a run's worker shows what is arriving (see measure/live.py); there is a file only while it measures."""
+    return _folder(settings, "workers") / f"{public_id}.live"
+
+
 def _lock(settings: Settings, public_id: str) -> FileLock:
     return FileLock(_folder(settings, "workers") / f"{public_id}.lock")
 

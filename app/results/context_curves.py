@@ -26,6 +26,7 @@ from app.metrics.token_times import TokenCounts
 from app.results.ceiling.cards import Unknown
 from app.results.ceiling.placement import Placement, resolve_placement
 from app.results.ceiling.points import context_of, decode_of, step_of
+from app.results.compare.words import unit_change_words
 from app.results.fields.registry import DECODE
 from app.results.hardware import Hardware, gpu_share_of, resolve_hardware
 from app.results.run_filter import NOT_HIDDEN, RunFilter, conditions
@@ -86,6 +87,16 @@ class ContextCurve:
         if ceiling_change is None or self.change > -SAME_SPEED:
             return None
         return math.log1p(ceiling_change) / math.log1p(self.change)
+
+    @property
+    def change_words(self) -> str:
+        """The change of decode in words: "31 % slower"."""
+        return unit_change_words("tok/s", 1 + self.change)
+
+    @property
+    def ceiling_change_words(self) -> str:
+        """The change of the ceiling in words: "28 % lower"; empty where it is unknown."""
+        return "" if self.ceiling_change is None else unit_change_words("", 1 + self.ceiling_change)
 
     @property
     def words(self) -> str:
@@ -299,10 +310,10 @@ def context_verdict(curves: Sequence[ContextCurve]) -> str:
     least = max(curves, key=lambda curve: curve.change)
     if least.change > -SAME_SPEED:
         return _("{name}: {sentence}", name=most.title, sentence=lower_first(most.words))
+    low, high = (format_number(-100 * curve.change, 2) for curve in (least, most))
     return _(
-        "With a long context decode falls by {low} to {high} % in {configurations}, most with {title}: {sentence}",
-        low=format_number(-100 * least.change, 2),
-        high=format_number(-100 * most.change, 2),
+        "With a long context decode falls by {range} % in {configurations}, most with {title}: {sentence}",
+        range=low if low == high else _("{low} to {high}", low=low, high=high),
         configurations=plural(len(curves), noun("configuration")),
         title=most.title,
         sentence=lower_first(most.words),

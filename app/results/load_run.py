@@ -33,6 +33,7 @@ from app.results.ceiling import (
 from app.results.compare.baseline import RunVerdicts, verdicts_of_run
 from app.results.hardware import Hardware
 from app.results.previous import Previous, previous
+from app.results.wrong_runs import WrongRun, wrong_runs
 
 
 class LeftOut(NamedTuple):
@@ -159,8 +160,13 @@ class RunResult:
 
     @cached_property
     def previous(self) -> Previous | None:
-        """The server's previous configuration and hardware; None for its first configuration."""
+        """The nearest earlier configuration of the model on the machine; None without one."""
         return previous(self.session, self.run, engines.titles())
+
+    @cached_property
+    def wrong(self) -> WrongRun | None:
+        """How the run stands off from the other runs of its configuration; None where it does not."""
+        return wrong_runs(self.session, [self.run.public_id]).get(self.run.public_id)
 
     @cached_property
     def verdicts(self) -> RunVerdicts:

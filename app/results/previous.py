@@ -10,12 +10,13 @@ from sqlalchemy.orm import aliased
 from sqlmodel import Session, col, func, select
 
 from app.core.configuration import describe_changes
-from app.core.unknown_settings import UnknownField, known_parts, unknown_fields
+from app.core.unknown_settings import UnknownField, known_parts
 from app.db.configs import snapshot_of
 from app.db.runs import related_rows
 from app.db.tables import Config, Model, Run, Server
 from app.results import hardware
 from app.results.run_filter import NOT_HIDDEN
+from app.results.unknown import Side, unknown_between
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class _EarlierRun(NamedTuple):
     server_id: int
     hardware: hardware.FrozenDevices
     server_slug: str
+    process: Any
     config: Config
     model: Model
     is_comparable: bool
@@ -110,7 +112,10 @@ def _candidates(session: Session, run: Run, engine_titles: Mapping[str, str] | N
             *_device_changes(earlier.hardware, run.hardware),
             *describe_changes(*known_parts(then, today), engine_titles, is_one_server=is_one_server),
         ]
-        unknown = unknown_fields(then, today)
+        unknown = unknown_between(
+            Side(then, bool(earlier.hardware), earlier.process),
+            Side(today, bool(run.hardware), run.evidence.get("process")),
+        )
         if changes or any(field.values is not None for field in unknown):
             candidates.append(_Candidate(earlier, changes, unknown))
     return candidates
@@ -145,14 +150,17 @@ def _earlier_runs(session: Session, run: Run) -> list[_EarlierRun]:
         return ordered.correlate(Config).scalar_subquery()
 
     comparable = newest(earlier.suite_sha256 == run.suite_sha256, earlier.status == "done")
-    configs = (
-        select(Config, Model, func.coalesce(comparable, newest()).label("run_id"), comparable.label("comparable_id"))
+    is_comparable = func.coalesce(col(Run.id) == comparable, False)
+    process = col(Run.evidence)["process"]
+    columns: list[Any] = [Run.id, Run.started_at, Run.server_id, Run.hardware, Server.slug, process, Config, Model]
+    query = (
+        select(*columns, is_comparable)  # type: ignore[call-overload]  # typed for at most four columns
+        .select_from(Config)
         .join(Model, col(Model.id) == Config.model_id)
+        .join(Run, col(Run.id) == func.coalesce(comparable, newest()))
+        .join(Server, col(Server.id) == Run.server_id)
         .where(Model.name == run.model.name)
     )
     if hardware_since is None:
-        configs = configs.where(Config.id != own_id)
-    rows = {run_id: (config, model, run_id == same) for config, model, run_id, same in session.exec(configs) if run_id}
-    columns: list[Any] = [Run.id, Run.started_at, Run.server_id, Run.hardware, Server.slug]
-    query = select(*columns).join(Server, col(Server.id) == Run.server_id).where(col(Run.id).in_(rows))
-    return [_EarlierRun._make([*facts, *rows[facts[0]]]) for facts in session.execute(query)]
+        query = query.where(Config.id != own_id)
+    return [_EarlierRun._make(row) for row in session.execute(query)]

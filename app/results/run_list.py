@@ -11,7 +11,7 @@ from sqlalchemy import select as select_columns
 from sqlmodel import Session, col, func, select
 
 from app.core.errors import BadInput
-from app.core.i18n import _
+from app.core.i18n import _, joined
 from app.core.samples import Workload
 from app.db.configs import short_config_labels
 from app.db.database import cached_query
@@ -101,9 +101,20 @@ SORTS = {
     "model": Model.name,
     "machine": Machine.name,
     "server": Server.name,
+    "suite": Run.suite_key,
     "status": Run.status,
 }
 """The sort keys besides the key or alias of any metric."""
+
+GROUPS = {
+    "model": (Model.name, Model.quantization),
+    "machine": (Machine.name, Machine.slug),
+    "server": (Server.name, Server.slug),
+    "suite": (Run.suite_key,),
+    "configuration": (Run.config_id,),
+    "status": (Run.status,),
+}
+"""What a list may be grouped by: the columns that rows of a group share."""
 
 
 def list_runs(
@@ -115,25 +126,57 @@ def list_runs(
     per_page: int = 50,
     keys: Sequence[str] = HEADLINE_METRICS,
     *,
+    group: str = "",
     has_particulars: bool = True,
 ) -> tuple[list[RunRow], int]:
     """Returns one page of runs with the metrics of these keys, and the total number of runs.
 
-    Their `particulars` take a third of the time; a document without them leaves them out. Raises BadInput for an
-    unknown sort key.
+    Rows of one `group` (of GROUPS) stand together, and are sorted within it. Their `particulars` take a third of the
+    time; a document without them leaves them out. Raises BadInput for an unknown sort key or group.
     """
     where = where or RunFilter()
     query, column = _sorted_by(sort)
     ordered = column.desc() if descending else column.asc()
-    order = (ordered if sort == DEFAULT_SORT else ordered.nulls_last(), col(Run.id).desc())
+    order = (*_grouped_by(group), ordered if sort == DEFAULT_SORT else ordered.nulls_last(), col(Run.id).desc())
     # first which runs, with only what they are sorted by, then all about them
     page_ids = query.where(*conditions(where)).order_by(*order)
     page_ids = page_ids.limit(per_page).offset((max(1, page) - 1) * per_page)
     ids = session.execute(page_ids).scalars().all()
-    rows = {
-        row.run_id: row for row in _rows(session, _select_rows().where(col(Run.id).in_(ids)), keys, has_particulars)
+    return rows_by_ids(session, ids, keys, has_particulars), count_runs(session, where)
+
+
+def rows_by_ids(
+    session: Session, run_ids: Sequence[int], keys: Sequence[str], has_particulars: bool = False
+) -> list[RunRow]:
+    """Returns the rows of some runs, in the order of their ids, with the metrics of these keys."""
+    query = _select_rows().where(col(Run.id).in_(run_ids))
+    rows = {row.run_id: row for row in _rows(session, query, keys, has_particulars)}
+    return [rows[run_id] for run_id in run_ids]
+
+
+def group_title(row: RunRow, group: str) -> str:
+    """Returns the title of the group that a row belongs to; empty where a list is not grouped."""
+    titles = {
+        "model": lambda: joined(row.model or _("unknown model"), row.quantization or "", by=" "),
+        "machine": lambda: row.machine,
+        "server": lambda: row.server,
+        "suite": lambda: row.suite_key,
+        "configuration": lambda: joined(
+            *(row.model or _("unknown model"), row.quantization or "", row.server),
+            *(row.engine_version or "", row.particulars, (row.fingerprint or "")[:6]),
+            by=" · ",
+        ),
+        "status": lambda: _(row.status),
     }
-    return [rows[run_id] for run_id in ids], count_runs(session, where)
+    return titles[group]() if group else ""
+
+
+def _grouped_by(group: str) -> list[Any]:
+    if group and group not in GROUPS:
+        raise BadInput(
+            _("Runs can be grouped by {keys}; {group!r} is not one of them.", keys=", ".join(GROUPS), group=group[:40])
+        )
+    return [col(column).asc().nulls_last() for column in GROUPS.get(group, ())]
 
 
 def _sorted_by(sort: str) -> tuple[Any, Any]:
@@ -173,30 +216,10 @@ def latest_per_config(session: Session, where: RunFilter | None = None) -> list[
     return _rows(session, query.order_by(col(Run.started_at).desc()), HEADLINE_METRICS)
 
 
-@cached_query(maxsize=2)
-def decode_trends(session: Session, per_config: int = 20) -> dict[tuple[int, str], list[float]]:
-    """Returns the decode speeds of the newest runs of each configuration and suite, oldest first."""
-    age = func.row_number().over(
-        partition_by=[col(Run.config_id), col(Run.suite_key)], order_by=[col(Run.started_at).desc(), col(Run.id).desc()]
-    )
-    newest = (
-        select(col(Run.id), age.label("age")).where(Run.status == "done", col(Run.config_id).is_not(None), NOT_HIDDEN)
-    ).subquery()
-    query = (
-        select(Run.config_id, Run.suite_key, Measurement.value)
-        .join(newest, newest.c.id == col(Run.id))
-        .join(Measurement, _IS_SHOWN)
-        .where(
-            newest.c.age <= per_config,
-            Measurement.metric == "decode_tokens_per_s",
-            col(Measurement.value).is_not(None),
-        )
-        .order_by(newest.c.age.desc())
-    )
-    trends: dict[tuple[int, str], list[float]] = {}
-    for config_id, suite_key, value in session.execute(query):
-        trends.setdefault((config_id, suite_key), []).append(value)
-    return trends
+def headline_of(session: Session, run_id: int) -> Mapping[str, ShownMetric]:
+    """Returns the headline metrics of a run by key."""
+    shown = _shown_metrics(session, [run_id], HEADLINE_METRICS).get(run_id, {})
+    return {key: shown.get(key, NOT_MEASURED) for key in HEADLINE_METRICS}
 
 
 _COLUMNS: dict[str, Any] = {
@@ -260,7 +283,7 @@ def _joined(query: Any) -> Any:
 
 def _rows(session: Session, query: Any, keys: Sequence[str], has_particulars: bool = True) -> list[RunRow]:
     """Returns the rows of a query of `_select_rows`, with the metrics of these keys."""
-    rows = _rows_of(session, query).mappings().all()
+    rows = _execute(session, query).mappings().all()
     if not rows:
         return []
     shown = _shown_metrics(session, [row["run_id"] for row in rows], keys)
@@ -283,14 +306,14 @@ def _shown_metrics(
     values = [getattr(Measurement, field) for field in ShownMetric._fields]
     query = select_columns(col(Measurement.run_id), col(Measurement.metric), *values).join(Run, _IS_SHOWN)
     query = query.where(col(Measurement.run_id).in_(run_ids), col(Measurement.metric).in_(keys))
-    rows: Sequence[Any] = _rows_of(session, query).all()
+    rows: Sequence[Any] = _execute(session, query).all()
     shown: dict[int, dict[str, ShownMetric]] = defaultdict(dict)
     for run_id, key, *figures in rows:
         shown[run_id][key] = ShownMetric._make(figures)
     return shown
 
 
-def _rows_of(session: Session, query: Any) -> Result[Any]:
+def _execute(session: Session, query: Any) -> Result[Any]:
     """The rows of a query of columns, past the ORM, which takes time for each row."""
     session.flush()  # which a connection does not do by itself
     return session.connection().execute(query)

@@ -6,26 +6,27 @@ with is none: it is at another level, which `history.level_shifts` reports.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from statistics import median
 from typing import Any, NamedTuple
 
-from sqlalchemy import Text, cast, func, select
+from sqlalchemy import Text, and_, case, cast, func, literal, select
 from sqlalchemy.orm import aliased
 from sqlmodel import Session, col
 
 from app.core.arrays import Floats, Places, np
 from app.core.i18n import _, as_sentence, enumerated, joined, loads, lower_first, upper_first
-from app.core.units import format_number
+from app.core.units import pair_parts
 from app.db.database import cached_query
+from app.db.measurements import EVIDENCE_PARTS, stored_parts
 from app.db.tables import Measurement, Run
 from app.metrics import HEADLINE_METRICS, metrics
-from app.results.compare.soundness import unsound_by_run
+from app.results.compare.soundness import unsound_reasons
 from app.results.hardware import HardwareChange, device_changes, thaw_devices
 from app.results.history.table import HistoryTable
-from app.results.run_filter import NOT_HIDDEN
 from app.stats.outliers import MIN_OTHERS, outliers
 from app.stats.runs import run_median
 
@@ -33,6 +34,7 @@ NEIGHBOURS = 10
 MOST_MARKED = 200
 """The most runs that a history marks: the newest."""
 _ROWS_AT_ONCE = 4096
+_CALENDAR = tuple(moment.replace(tzinfo=UTC) for moment in (datetime.min, datetime.max))
 _IN_WORDS = ("decode_tokens_per_s", "prefill_tokens_per_s", "ttft_ms")
 """The order in which a sentence names metrics."""
 
@@ -95,16 +97,19 @@ class WrongRun:
     @property
     def details(self) -> str:
         """Returns the figures, and the likely cause where one is known."""
+        pairs = [
+            (metric, *pair_parts(metric.value, metric.usual, metrics()[metric.key].unit)) for metric in self.metrics
+        ]
         figures = [
             _(
                 "{metric}: {value} {unit}, where the median of {n} others is {usual}",
                 metric=_(metrics()[metric.key].title),
-                value=format_number(metric.value),
-                usual=format_number(metric.usual),
-                unit=metrics()[metric.key].unit,
+                value=value,
+                usual=usual,
+                unit=unit,
                 n=metric.others,
             )
-            for metric in self.metrics
+            for metric, value, usual, unit in pairs
         ]
         return joined(*map(as_sentence, figures), self.cause)
 
@@ -119,38 +124,38 @@ class WrongRun:
 
 
 def wrong_runs(session: Session, public_ids: Collection[str]) -> Mapping[str, WrongRun]:
-    """Returns those of some runs that stand off from the others, by public id; in two queries, and a third one for the
-    causes where there are any."""
+    """Returns those of some runs that stand off from the others, by public id; in one query."""
     return _wrong_runs(session, frozenset(public_ids))
 
 
 @cached_query(maxsize=8)
 def _wrong_runs(session: Session, public_ids: frozenset[str]) -> Mapping[str, WrongRun]:
-    windows = _windows(session, public_ids)
-    if not windows:
-        return {}
-    values = _values(session, {run_id for window in windows for run_id in (window.run_id, *window.others)})
+    windows = _windows(session, public_ids) if public_ids else []
     standing_off: dict[str, list[WrongMetric]] = {}
     for key in _IN_WORDS:
-        for window, metric in _of_metric(windows, values.get(key, {}), key):
-            standing_off.setdefault(window.public_id, []).append(metric)
-    causes = unsound_by_run(session, standing_off) if standing_off else {}
+        of_metric = [window for window in windows if window.metric == key and len(window.others) >= MIN_OTHERS]
+        for public_id, metric in _of_metric(of_metric, key):
+            standing_off.setdefault(public_id, []).append(metric)
     return {
-        public_id: WrongRun(public_id, tuple(of_run), causes.get(public_id, ()))
+        public_id: WrongRun(public_id, tuple(of_run), _causes(windows, public_id))
         for public_id, of_run in standing_off.items()
     }
 
 
-class _Window(NamedTuple):
-    """A run and its neighbours on the same hardware."""
-
-    run_id: int
-    public_id: str
-    others: Sequence[int]
+def _causes(windows: Sequence["_Window"], public_id: str) -> tuple[str, ...]:
+    """Returns what disturbed a run, as `unsound_by_run` does."""
+    of_run = [window for window in windows if window.public_id == public_id]
+    variation = {
+        window.metric: window.own.standard_deviation / window.own.value
+        for window in of_run
+        if window.own.standard_deviation is not None
+    }
+    return unsound_reasons(of_run[0].evidence, variation)
 
 
 class _Value(NamedTuple):
-    run_id: int
+    """A measurement at the main point of a run."""
+
     source: str
     value: float
     standard_deviation: float | None
@@ -162,94 +167,119 @@ class _Value(NamedTuple):
         return run.variance_of_median or 0.0
 
 
-def _of_metric(
-    windows: Sequence[_Window], values: Mapping[int, _Value], key: str
-) -> Iterator[tuple[_Window, WrongMetric]]:
-    """Yields the windows whose run stands off in a metric. Only values of one source are compared."""
-    rows = [
-        (window, own, neighbours)
-        for window in windows
-        if (own := values.get(window.run_id))
-        and len(neighbours := _of_source(own.source, window, values)) >= MIN_OTHERS
-    ]
-    if not rows:
+class _Window(NamedTuple):
+    """A metric of a run and of its neighbours on the same hardware, of one source."""
+
+    public_id: str
+    metric: str
+    own: _Value
+    others: Sequence[_Value]
+    evidence: Mapping[str, Any]
+    """The parts of the run's evidence that show disturbances."""
+
+
+def _of_metric(windows: Sequence[_Window], key: str) -> Iterator[tuple[str, WrongMetric]]:
+    """Yields the runs that stand off in a metric, which all of the windows are of."""
+    if not windows:
         return
-    others = np.full((len(rows), max(len(neighbours) for _window, _own, neighbours in rows)), np.nan)
-    for place, (_window, _own, neighbours) in enumerate(rows):
-        others[place, : len(neighbours)] = [math.log(value.value) for value in neighbours]
-    variances = np.array(
-        [median(value.variance_of_median for value in neighbours) for _window, _own, neighbours in rows]
-    )
-    own_values = np.log([own.value for _window, own, _neighbours in rows])
-    compared = outliers(own_values, others, metrics()[key].assumed_run_deviation, variances)
+    others = np.full((len(windows), max(len(window.others) for window in windows)), np.nan)
+    for place, window in enumerate(windows):
+        others[place, : len(window.others)] = [math.log(value.value) for value in window.others]
+    own = np.log([window.own.value for window in windows])
+    variances = np.array([median(value.variance_of_median for value in window.others) for window in windows])
+    compared = outliers(own, others, metrics()[key].assumed_run_deviation, variances)
     for place in np.flatnonzero(compared.is_outlier).tolist():
-        window, own, _neighbours = rows[place]
-        yield window, WrongMetric(key, own.value, math.exp(compared.usual[place]), int(compared.others[place]))
-
-
-def _of_source(source: str, window: _Window, values: Mapping[int, _Value]) -> list[_Value]:
-    return [value for run_id in window.others if (value := values.get(run_id)) and value.source == source]
+        value, usual, count = windows[place].own.value, math.exp(compared.usual[place]), int(compared.others[place])
+        yield windows[place].public_id, WrongMetric(key, value, usual, count)
 
 
 # --- the neighbours of some runs -------------------------------------------------------------------------------------
 
 
 def _windows(session: Session, public_ids: Collection[str]) -> list[_Window]:
-    """Reads the neighbours of each run, in one query; runs without any are missing."""
+    """Reads the values of each run and of its neighbours, in one query; one window for each run and metric."""
     target: Any = aliased(Run, name="target")
-    started = target.started_at
-    columns = (target.id, target.public_id, target.machine_id, target.config_id, target.suite_sha256)
     hardware = cast(col(target.hardware), Text).label("hardware")
+    facts = (target.id, target.public_id, target.machine_id, target.config_id, target.suite_sha256, hardware)
+    bounds = _bound(target, is_before=True).label("low"), _bound(target, is_before=False).label("high")
     targets = (
-        select(
-            *(*columns, hardware),
-            *(_bound(target, is_before=True).label("low"), _bound(target, is_before=False).label("high")),
-        )
+        select(*facts, *bounds)
         .where(
             col(target.public_id).in_(public_ids),
             target.status == "done",
             col(target.hidden_at).is_(None),
-            col(started).is_not(None),
+            col(target.started_at).is_not(None),
             col(target.config_id).is_not(None),
         )
         .cte("targets")
+        .prefix_with("MATERIALIZED")  # so that the bounds are found once for each run
     )
-    of_target = targets.c
-    query = select(
-        *(of_target.id, of_target.public_id, of_target.hardware),
-        *(col(Run.id).label("other_id"), cast(col(Run.hardware), Text).label("other_hardware")),
-    ).where(
-        col(Run.config_id) == of_target.config_id,
-        col(Run.machine_id) == of_target.machine_id,
-        col(Run.suite_sha256) == of_target.suite_sha256,
-        col(Run.status) == "done",
-        NOT_HIDDEN,
-        col(Run.id) != of_target.id,
-        func.coalesce(of_target.low, col(Run.started_at)) <= Run.started_at,
-        func.coalesce(of_target.high, col(Run.started_at)) >= Run.started_at,
+    is_shown = (
+        (col(Measurement.run_id) == col(Run.id))
+        & (col(Measurement.point_key) == col(Run.main_point_key))
+        & col(Measurement.metric).in_(HEADLINE_METRICS)
+        & col(Measurement.is_shown).is_(True)
+        & (col(Measurement.value) > 0)
     )
+    of_target, recorded = targets.c, cast(col(Run.hardware), Text)
+    is_own = col(Run.id) == of_target.id
+    columns: list[Any] = [
+        *(of_target.public_id, Measurement.metric, is_own),
+        *(case((recorded == of_target.hardware, ""), else_=text) for text in (of_target.hardware, recorded)),
+        *(col(getattr(Measurement, name)) for name in _Value._fields),
+        *(case((is_own, col(Run.evidence)[part])) for part in EVIDENCE_PARTS),
+    ]
+    query = (
+        select(*columns)
+        .join_from(targets, Run, _is_neighbour(of_target, Run))
+        .join(Measurement, is_shown)
+        .where(
+            col(Run.started_at) >= of_target.low,
+            col(Run.started_at) <= of_target.high,
+        )
+    )
+    return _windows_of(session.execute(query))
+
+
+def _windows_of(rows: Iterable[Any]) -> list[_Window]:
     is_same = cache(_is_same_hardware)
-    others: dict[tuple[int, str], list[int]] = {}
-    for run_id, public_id, own_hardware, other_id, other_hardware in session.execute(query):
-        if is_same(own_hardware, other_hardware):
-            others.setdefault((run_id, public_id), []).append(other_id)
-    return [_Window(run_id, public_id, ids) for (run_id, public_id), ids in others.items()]
+    own: list[tuple[tuple[str, str], _Value, Mapping[str, Any]]] = []
+    others: dict[tuple[str, str], list[_Value]] = {}
+    for public_id, metric, is_own, hardware, neighbour_hardware, *rest in rows:
+        value = _Value._make(rest[: len(_Value._fields)])
+        if is_own:
+            own.append(((public_id, metric), value, stored_parts(rest[len(_Value._fields) :])))
+        elif is_same(hardware, neighbour_hardware):
+            others.setdefault((public_id, metric), []).append(value)
+    return [
+        _Window(*key, value, [other for other in others.get(key, ()) if other.source == value.source], evidence)
+        for key, value, evidence in own
+    ]
+
+
+def _is_neighbour(target: Any, run: Any) -> Any:
+    """Returns a condition: finished, not hidden, and of the same machine, configuration and version of the suite."""
+    return and_(
+        run.config_id == target.config_id,
+        run.machine_id == target.machine_id,
+        run.suite_sha256 == target.suite_sha256,
+        run.status == "done",
+        col(run.hidden_at).is_(None),
+    )
 
 
 def _bound(target: Any, *, is_before: bool) -> Any:
-    """Returns when the farthest neighbour on one side of a run started; null where there are fewer."""
+    """Returns when the farthest neighbour on one side of a run started; where there are fewer, one end of the
+    calendar."""
     neighbour: Any = aliased(Run)
-    started = col(neighbour.started_at)
+    started: Any = col(neighbour.started_at)
     query = select(started).where(
-        neighbour.config_id == target.config_id,
-        neighbour.machine_id == target.machine_id,
-        neighbour.suite_sha256 == target.suite_sha256,
-        neighbour.status == "done",
-        col(neighbour.hidden_at).is_(None),
+        _is_neighbour(target, neighbour),
         started < target.started_at if is_before else started > target.started_at,
     )
     order = started.desc() if is_before else started
-    return query.order_by(order).limit(1).offset(NEIGHBOURS - 1).scalar_subquery()
+    farthest = query.order_by(order).limit(1).offset(NEIGHBOURS - 1).scalar_subquery()
+    return func.coalesce(farthest, literal(_CALENDAR[0 if is_before else 1], started.type))
 
 
 def _is_same_hardware(first: str, second: str) -> bool:
@@ -257,32 +287,6 @@ def _is_same_hardware(first: str, second: str) -> bool:
     if first == second or "[]" in (first, second):
         return True
     return not device_changes(*(thaw_devices(loads(text)) for text in (first, second)))
-
-
-def _values(session: Session, run_ids: Collection[int]) -> dict[str, dict[int, _Value]]:
-    """Reads the shown values at the main points, by metric and run."""
-    columns: tuple[Any, ...] = (
-        Measurement.metric,
-        Measurement.run_id,
-        Measurement.source,
-        Measurement.value,
-        Measurement.standard_deviation,
-    )
-    query = (
-        select(*columns, col(Measurement.sample_count))
-        .join(Run, (col(Run.id) == Measurement.run_id) & (col(Run.main_point_key) == Measurement.point_key))
-        .where(
-            col(Measurement.run_id).in_(run_ids),
-            col(Measurement.metric).in_(HEADLINE_METRICS),
-            col(Measurement.is_shown).is_(True),
-            col(Measurement.value) > 0,
-        )
-    )
-    values: dict[str, dict[int, _Value]] = {}
-    for key, *figures in session.execute(query):
-        value = _Value(*figures)
-        values.setdefault(key, {})[value.run_id] = value
-    return values
 
 
 # --- a whole history -------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ class RunScatter(Document):
 
 
 class PreviousRun(Document):
-    """The newest run of the server's previous configuration with the same suite, and the comparison with it."""
+    """The newest run of the nearest earlier configuration with the same suite, and the comparison with it."""
 
     id: str
     verdict: VerdictWord | None
@@ -81,6 +81,24 @@ class PreviousRun(Document):
     values: dict[str, ComparedValues]
     unsound: list[str] = Field(description="Disturbances of either run, which leave the verdict inconclusive.")
     scatters: dict[str, RunScatter]
+
+
+class WrongMetric(Document):
+    """A metric that is far from the other runs of the configuration."""
+
+    key: str
+    value: Number
+    usual: Number = Field(description="The median of the other runs.")
+    others: int = Field(description="Number of other runs that the median is of.")
+    change: Number = Field(description="Value over usual, minus 1: -0.45 is 45 % below.")
+
+
+class WrongRun(Document):
+    """How a run stands off from the other runs of its configuration."""
+
+    sentence: str
+    metrics: list[WrongMetric]
+    causes: list[str] = Field(description="What disturbed it, where that is known.")
 
 
 class Baseline(Document):
@@ -129,11 +147,17 @@ class Run(Document):
     server: ServerRef
     config: RunConfig | None = Field(description="Null until the run starts.")
     changes: list[str] | None = Field(
-        description="Differences from the server's previous configuration; null for its first one."
+        description="Known differences from the nearest earlier configuration: that of the same model on the same "
+        "machine with the fewest differences; null without one."
+    )
+    unknown_settings: list[str] | None = Field(
+        description="What that configuration or this one does not state, so that it may differ too; with both values "
+        "where one of them does."
     )
     previous: PreviousRun | None
     samples_done: int
     samples_planned: int
+    wrong: WrongRun | None = Field(description="Null where it agrees with the other runs of its configuration.")
     warnings: list[str]
     unsound: list[str] = Field(description="Disturbances during the run.")
     server_counted: list[ServerMetric]
@@ -320,6 +344,7 @@ class ListedRun(Document):
     note: str
     run_labels: list[str]
     hidden: Hidden | None
+    wrong: WrongRun | None
     error: str | None
     queued_at: Timestamp | None
     started_at: Timestamp | None

@@ -1,6 +1,6 @@
 """The JSON documents: one run ("roofmark.run/3") and a page of runs. The same for the API, `show` and `run`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -19,14 +19,15 @@ from app.results.compare.scatter import MainVerdict
 from app.results.load_run import LeftOut, RunResult, load_run
 from app.results.previous import Previous
 from app.results.run_list import RunRow
+from app.results.wrong_runs import WrongRun
 
 RUN_SCHEMA = "roofmark.run/3"
 RUNS_SCHEMA = "roofmark.runs/1"
 
 
 def run_document(session: Session, public_id: str) -> dict[str, Any]:
-    """`changes` and `previous` are null for the first configuration of a server, `baseline` where none is pinned for a
-    run that comes before this one. Raises NotFound."""
+    """`changes`, `unknown_settings` and `previous` are null for the first configuration of a model on a machine,
+    `baseline` where none is pinned for a run that comes before this one. Raises NotFound."""
     return to_document(load_run(session, public_id))
 
 
@@ -50,9 +51,11 @@ def to_document(result: RunResult) -> dict[str, Any]:
             "server": {"slug": server.slug, "name": server.name},
             "config": _config(result.config, result.model),
             "changes": list(previous.changes) if previous else None,
+            "unknown_settings": list(previous.unknown) if previous else None,
             "previous": _previous(previous, verdicts.previous),
             "samples_done": run.samples_done,
             "samples_planned": run.samples_planned,
+            "wrong": wrong_document(result.wrong),
             "warnings": result.warnings,
             "unsound": list(verdicts.unsound),
             "server_counted": [_server_metric(comparison) for comparison in result.server_comparisons],
@@ -65,7 +68,21 @@ def to_document(result: RunResult) -> dict[str, Any]:
     }
 
 
-def runs_document(rows: Sequence[RunRow], total: int, page: int, per_page: int) -> dict[str, Any]:
+def wrong_document(wrong: WrongRun | None) -> dict[str, Any] | None:
+    """Returns how a run stands off from the other runs of its configuration; None where it does not."""
+    if wrong is None:
+        return None
+    return {
+        "sentence": wrong.sentence,
+        "metrics": [{**metric._asdict(), "change": metric.change} for metric in wrong.metrics],
+        "causes": list(wrong.causes),
+    }
+
+
+def runs_document(
+    rows: Sequence[RunRow], total: int, page: int, per_page: int, wrong: Mapping[str, WrongRun]
+) -> dict[str, Any]:
+    """Returns a page of runs; `wrong` holds those that stand off from the other runs of their configuration."""
     return {
         "schema": RUNS_SCHEMA,
         "total": total,
@@ -80,6 +97,7 @@ def runs_document(rows: Sequence[RunRow], total: int, page: int, per_page: int) 
                 "note": row.note,
                 "run_labels": row.run_labels,
                 "hidden": _hidden(row.hidden_at, row.hidden_reason),
+                "wrong": wrong_document(wrong.get(row.public_id)),
                 "error": row.error,
                 "queued_at": _time(row.queued_at),
                 "started_at": _time(row.started_at),
@@ -137,7 +155,7 @@ def _config(config: Config | None, model: Model | None) -> dict[str, Any] | None
 
 
 def _previous(previous: Previous | None, main: MainVerdict | None) -> dict[str, Any] | None:
-    """The newest run of the server's previous configuration with the same suite, and this run against it."""
+    """The newest run of the nearest earlier configuration with the same suite, and this run against it."""
     if previous is None or main is None:
         return None
     return {

@@ -6,6 +6,7 @@ anonymize      stored words without anything that names a person, a place or a f
 circumstances  what a run was measured with, anonymized
 figures        a chart without the links and hidden data of its points
 links          shares in the database: made, opened, revoked
+reach          who can open a link
 page           the HTML page, and the file that needs no server
 card           the picture that other sites show with the link
 formats        the same as JSON, Markdown and CSV
@@ -15,7 +16,19 @@ builds every field from values that it names; nothing is ever copied whole and t
 """
 
 from app.share.options import OPTIONS, Option, OptionalField, Withheld
-from app.share.snapshot import CeilingShare, Chart, Column, DataTable, Fact, Snapshot, Tile, UserText
+from app.share.snapshot import (
+    CeilingShare,
+    Chart,
+    Column,
+    DataTable,
+    Fact,
+    MetricBar,
+    MetricBars,
+    Snapshot,
+    Tile,
+    UserText,
+    VerdictLine,
+)
 
 __all__ = [
     "OPTIONS",
@@ -24,10 +37,13 @@ __all__ = [
     "Column",
     "DataTable",
     "Fact",
+    "MetricBar",
+    "MetricBars",
     "Option",
     "OptionalField",
     "Snapshot",
     "Tile",
     "UserText",
+    "VerdictLine",
     "Withheld",
 ]

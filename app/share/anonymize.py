@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from app import engines
-from app.core.config_settings import IDENTITY_SETTINGS, SETTINGS, format_setting, setting_title
-from app.core.i18n import N_, _, enumerated
+from app.core.config_settings import DEFAULT, IDENTITY_SETTINGS, SETTINGS, format_setting, setting_title
+from app.core.i18n import N_, _, enumerated, joined
 from app.core.units import format_bytes
 from app.db.devices import LOCAL
 from app.db.machines import MEMORY, MachineDevice
@@ -90,7 +90,7 @@ def known_settings(values: Mapping[str, Any]) -> dict[str, Any]:
             continue
         value = values.get(key)
         is_number = setting.type is int and isinstance(value, int) and not isinstance(value, bool)
-        if is_number or (setting.choices and value in setting.choices):
+        if is_number or value == DEFAULT or (setting.choices and value in setting.choices):
             settings[key] = value
     return settings
 
@@ -129,15 +129,27 @@ def calculated_device(name: str) -> str:
     return device_name(device, is_ram=bool(machine) and device.startswith(MEMORY))
 
 
-def hardware(devices: Sequence[MachineDevice]) -> str:
-    """Returns the hardware as `2 × GeForce RTX 3090`; the memory of a machine without accelerators; empty when nothing
-    is known."""
+def accelerators(devices: Sequence[MachineDevice]) -> str:
+    """Returns the accelerators as `2 × GeForce RTX 3090`; the memory of a machine without any; empty when nothing is
+    known."""
     cards = [device for device in devices if device.kind != "ram"]
     if not cards:
-        memories = [device for device in devices if device.memory_bytes or _MEMORY.search(device.name)]
-        return _listed(_described(memory.memory_bytes, device_name(memory.name, is_ram=True)) for memory in memories)
+        return _memory(devices)
     names = [(card.count, device_name(card.name, memory_bytes=card.memory_bytes)) for card in cards]
     return _listed(_("{count} × {name}", count=count, name=name) if count > 1 else name for count, name in names)
+
+
+def hardware(devices: Sequence[MachineDevice]) -> str:
+    """Returns accelerators and memory as `2 × GeForce RTX 3090, 64 GB of DDR5-6000 memory`; empty when nothing is
+    known."""
+    return joined(*dict.fromkeys((accelerators(devices), _memory(devices))), by=", ")
+
+
+def _memory(devices: Sequence[MachineDevice]) -> str:
+    memories = [
+        device for device in devices if device.kind == "ram" and (device.memory_bytes or _MEMORY.search(device.name))
+    ]
+    return _listed(_described(memory.memory_bytes, device_name(memory.name, is_ram=True)) for memory in memories)
 
 
 def _listed(names: Iterable[str]) -> str:

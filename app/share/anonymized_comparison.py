@@ -1,6 +1,6 @@
 """A comparison without private names: its figures stay, and every word of it is a neutral one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlmodel import Session
@@ -8,14 +8,19 @@ from sqlmodel import Session
 from app import engines
 from app.core.configuration import distinguishing_weights, model_names
 from app.core.errors import BadInput
-from app.core.i18n import N_, _
+from app.core.i18n import N_, _, enumerated, joined, lower_first
 from app.db.configs import snapshot_of
 from app.db.runs import runs_by_id
+from app.db.samples import samples_by_run
 from app.db.tables import Config, Machine, Model, Run
 from app.metrics import NULL_REASONS
 from app.results import hardware
 from app.results.compare import Comparison, compare
+from app.results.compare.differences import unknown_settings
+from app.results.compare.names import Fact as NamedFact
+from app.results.compare.names import name_by_difference
 from app.results.compare.result import Ceiling, Cell, Distribution, MetricRow, PointRows, Subject
+from app.results.compare.words import incomparable_words
 from app.share import anonymize, circumstances
 from app.share.options import Option
 from app.suites import Case
@@ -45,6 +50,8 @@ class Compared:
     comparison: Comparison
     """The comparison with neutral titles and without any word that is not the code's own."""
     sides: Sequence[Side]
+    warnings: Sequence[str]
+    """What forbids to compare them, what disturbed a run, and what the flags of its samples mean."""
     prompts: Sequence[Case]
     """The prompts of the first subject's suite."""
 
@@ -67,16 +74,24 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
         sides.append(Side(subject.letter, run, machine, config, model, facts, words))
     if _are_namesakes(sides):
         sides = [replace(side, facts={**side.facts, "Model": f"{side.facts['Model']} {side.letter}"}) for side in sides]
-    titles = _distinct(sides)
+    naming = name_by_difference(
+        [list(_facts_for_names(side)) for side in sides], [_last_resort(side) for side in sides]
+    )
     return Compared(
         comparison=Comparison(
-            subjects=tuple(_subject(subject, title) for subject, title in zip(compared.subjects, titles, strict=True)),
+            subjects=tuple(
+                _subject(subject, side.title, name)
+                for subject, side, name in zip(compared.subjects, sides, naming.names, strict=True)
+            ),
+            shared=naming.shared,
+            shared_settings=naming.shared_settings,
             differences=(),
             pairs=tuple(
                 replace(
                     pair,
                     reason_not_comparable=_(NO_VERDICT) if pair.reason_not_comparable else "",
                     differing_settings=(),
+                    unknown_settings=unknown_settings(sides[0].run, sides[pair.place].run, has_values=False),
                 )
                 for pair in compared.pairs
             ),
@@ -93,19 +108,44 @@ def neutral_comparison(session: Session, names: Sequence[str]) -> Compared:
             same_within=compared.same_within,
         ),
         sides=sides,
+        warnings=tuple(_warnings(session, compared, sides, naming.names)),
         prompts=circumstances.suite_cases(session, sides[0].run),
     )
 
 
-def _distinct(sides: Sequence[Side]) -> list[str]:
-    """Returns model and quantization; when they are the same everywhere, what distinguishes the subjects."""
-    if len({side.title for side in sides}) > 1:
-        return [side.title for side in sides]
-    telling = differing(sides)[:2]
-    return [
-        ", ".join(_short(title, side.facts[title]) for title in telling if title in side.facts) or side.title
-        for side in sides
-    ]
+_GROUPS = {"Model": "model", "Quantization": "model", "Hardware": "hardware"}
+"""The facts that a name states alone, by their titles."""
+
+
+def _facts_for_names(side: Side) -> Iterator[NamedFact]:
+    for title, text in side.facts.items():
+        if title == "Engine":
+            yield NamedFact("engine", title, anonymize.engine_title(side.config.engine), "engine")
+            version = anonymize.safe_token(side.config.engine_version)
+            yield NamedFact("version", title, "" if "unknown" in version else version, "engine")
+            continue
+        group = _GROUPS.get(title, "")
+        words = text if group else joined(lower_first(title), text)
+        yield NamedFact(title, title, words, group, is_setting=not group and title != _("Suite"))
+
+
+def _last_resort(side: Side) -> tuple[str, str]:
+    """Returns what tells results apart whose facts are all the same: the day, else the letter."""
+    return f"{side.run.started_at:%Y-%m-%d}" if side.run.started_at else side.letter, side.letter
+
+
+def _warnings(session: Session, compared: Comparison, sides: Sequence[Side], names: Sequence[str]) -> Iterator[str]:
+    yield from incomparable_words(compared, is_named=False)
+    run_ids = {side.run.id for side in sides if side.run.id is not None}
+    samples = samples_by_run(session, run_ids)
+    by_sentence: dict[str, list[str]] = {}
+    for side, name, subject in zip(sides, names, compared.subjects, strict=True):
+        if subject.unsound:
+            yield _("No verdict can rest on {name}: {reasons}.", name=name, reasons=enumerated(subject.unsound))
+        for sentence in circumstances.flag_words(samples.get(side.run.id or 0, ())):
+            by_sentence.setdefault(sentence, []).append(name)
+    for sentence, named in by_sentence.items():
+        yield joined(enumerated(named), sentence, by=": ")
 
 
 def _are_namesakes(sides: Sequence[Side]) -> bool:
@@ -114,10 +154,6 @@ def _are_namesakes(sides: Sequence[Side]) -> bool:
     if len({side.title for side in sides}) > 1:
         return False
     return len(set(model_names(snapshots))) > 1 or bool(distinguishing_weights(snapshots, is_one_server=False))
-
-
-def _short(title: str, value: str) -> str:
-    return value if title in ("Model", "Engine", "Hardware", "Suite") else f"{title} {value}"
 
 
 def differing(sides: Sequence[Side]) -> list[str]:
@@ -129,13 +165,14 @@ def fact_titles(sides: Sequence[Side]) -> list[str]:
     return list(dict.fromkeys(title for side in sides for title in side.facts))
 
 
-def _subject(subject: Subject, title: str) -> Subject:
+def _subject(subject: Subject, title: str, name: str) -> Subject:
     """Returns the subject with the fields that tables and figures read; all other fields are empty."""
     return Subject(
         letter=subject.letter,
         key="",
         public_id="",
         title=title,
+        name=name,
         unit=subject.unit,
         data_source="",
         runs=(),

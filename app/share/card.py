@@ -10,8 +10,8 @@ from PIL.ImageFont import FreeTypeFont
 
 from app.core import files
 from app.core.i18n import lower_first
-from app.core.units import format_number, spread
-from app.share.snapshot import CeilingShare, Snapshot, Tile
+from app.core.units import format_number, format_under, quantity_parts, spread
+from app.share.snapshot import CeilingShare, MetricBar, MetricBars, Snapshot, Tile
 
 WIDTH, HEIGHT = 1200, 630
 MARGIN = 64
@@ -22,6 +22,10 @@ _OVERSAMPLED = 2
 # the dark theme of static/css/tokens.css
 _BACKGROUND, _SURFACE, _LINE, _TEXT, _MUTED = "#0f1115", "#15171c", "#2b303a", "#e6e8ec", "#9aa3b0"
 _ACCENT, _REACHED, _ABOVE = "#6eaffd", "#3df4e9", "#e0b04c"
+_GOOD, _BAD = "#5cc98f", "#ff8a80"
+SERIES = ("#6eaffd", "#f8954a", "#3df4e9", "#e34880", "#f5ea5e", "#945ae0")
+MOST_RESULTS_IN_COLUMNS = 3
+COLUMN_GAP = 40
 _FONTS = ("inter-latin-wght-normal.woff2", "inter-latin-ext-wght-normal.woff2")
 _CHINESE_FONTS = (
     "NotoSansCJK-Regular.ttc",
@@ -39,19 +43,33 @@ Font = FreeTypeFont | ImageFont.ImageFont
 def draw_card(snapshot: Snapshot) -> bytes:
     """Draws the card; returns a PNG without any metadata."""
     title = snapshot.title if any(letter.isalnum() for letter in _drawable(snapshot.title)) else snapshot.description
-    return _png(title, snapshot.subtitle, snapshot.tiles[:MOST_TILES], snapshot.bars[:MOST_BARS])
+    return _png(
+        title,
+        snapshot.subtitle,
+        snapshot.tiles[:MOST_TILES],
+        snapshot.bars[:MOST_BARS],
+        snapshot.metric_bars[:MOST_TILES],
+    )
 
 
 @lru_cache(maxsize=32)
-def _png(title: str, subtitle: str, tiles: Sequence[Tile], bars: Sequence[CeilingShare]) -> bytes:
+def _png(
+    title: str,
+    subtitle: str,
+    tiles: Sequence[Tile],
+    bars: Sequence[CeilingShare],
+    metric_bars: Sequence[MetricBars],
+) -> bytes:
     pen, width = _Pen(), WIDTH - 2 * MARGIN
     pen.brand()
     size = next((size for size in TITLE_SIZES if pen.length(title, size, SEMIBOLD) <= width), TITLE_SIZES[0])
     lines = pen.wrapped(title, width, size, SEMIBOLD, most=2)
-    first = 200 if len(lines) == 1 else 168
+    first = (200 if len(lines) == 1 else 168) - (48 if metric_bars and len(lines) == 1 else 16 if metric_bars else 0)
     for place, line in enumerate(lines):
         pen.text(MARGIN, first + 64 * place, line, size, SEMIBOLD)
     pen.text(MARGIN, first + 64 * len(lines) - 10, pen.shortened(subtitle, width, 24, REGULAR), 24, REGULAR, _MUTED)
+    if metric_bars:
+        pen.comparison(metric_bars, first + 64 * len(lines) + 24)
     if tiles:
         pen.tiles(tiles, 322 if bars else 362, 172)
     for bar in bars:
@@ -92,14 +110,62 @@ class _Pen:
 
     def _tile(self, tile: Tile, x: float, top: float, width: float) -> None:
         self.text(x, top + 44, self.shortened(tile.title, width, 22, MEDIUM), 22, MEDIUM, _MUTED)
-        value = format_number(tile.value)
+        value, unit = quantity_parts(tile.value, tile.unit)
         large = next(size for size in (68, 56, 44, 32) if self.length(value, size, SEMIBOLD) < width - 80 or size == 32)
         self.text(x, top + 114, value, large, SEMIBOLD)
-        self.text(x + self.length(value, large, SEMIBOLD) + 12, top + 114, tile.unit, 26, REGULAR, _MUTED)
-        around, _ = spread(tile.value, tile.standard_deviation, tile.low, tile.high)
+        self.text(x + self.length(value, large, SEMIBOLD) + 12, top + 114, unit, 26, REGULAR, _MUTED)
+        around, _ = spread(tile.value, tile.standard_deviation, tile.low, tile.high, tile.unit)
         count = f"{tile.samples} samples" if tile.samples and tile.samples > 1 else ""
         detail = " · ".join(filter(None, [around, count])) or tile.source or tile.reason
         self.text(x, top + 148, self.shortened(detail, width, 20, REGULAR), 20, REGULAR, _MUTED)
+
+    def comparison(self, metrics: Sequence[MetricBars], top: float) -> None:
+        """Draws the bars of each metric side by side; of many results only the last metric, the decode speed."""
+        results = len(metrics[0].bars)
+        is_wide = results > MOST_RESULTS_IN_COLUMNS
+        chosen = metrics[-1:] if is_wide else metrics
+        width = (WIDTH - 2 * MARGIN - COLUMN_GAP * (len(chosen) - 1)) / len(chosen)
+        for column, metric in enumerate(chosen):
+            x = MARGIN + column * (width + COLUMN_GAP)
+            self.text(x, top + 22, metric.title, 24, SEMIBOLD)
+            words = f"{metric.unit}, {metric.wish}"
+            self.text(x + self.length(metric.title, 24, SEMIBOLD) + 10, top + 22, words, 20, REGULAR, _MUTED)
+            step = min((HEIGHT - top - 84) / results, 120)
+            for place, bar in enumerate(metric.bars):
+                y = top + 56 + step * place
+                value = format_under(bar.value, metric.unit)
+                (self._one_line if is_wide else self._three_lines)(bar, value, place, x, y, width)
+
+    def _three_lines(self, bar: MetricBar, value: str, place: int, x: float, y: float, width: float) -> None:
+        """Draws name and value, the bar, and the change below it."""
+        at = x + width - self.length(value, 24, SEMIBOLD)
+        self.text(x, y + 8, self.shortened(bar.name, at - x - 12, 22, MEDIUM), 22, MEDIUM)
+        self.text(at, y + 8, value, 24, SEMIBOLD)
+        self._value_bar(bar, place, x, y + 18, width)
+        self._change(bar, x, y + 54, width, is_base=place == 0)
+
+    def _one_line(self, bar: MetricBar, value: str, place: int, x: float, y: float, width: float) -> None:
+        """Draws name, bar, value and change beside each other."""
+        self.text(x, y + 8, self.shortened(bar.name, 290, 22, MEDIUM), 22, MEDIUM)
+        self._value_bar(bar, place, x + 310, y - 6, 420)
+        self.text(x + 830 - self.length(value, 24, SEMIBOLD), y + 8, value, 24, SEMIBOLD)
+        self._change(bar, x + 850, y + 7, width - 850, is_base=place == 0)
+
+    def _value_bar(self, bar: MetricBar, place: int, x: float, y: float, width: float) -> None:
+        colour = SERIES[place] if place < len(SERIES) else _MUTED
+        self._box(x, y, x + width, y + 12, 4, _LINE)
+        if width * bar.share > 8:
+            self._box(x, y, x + width * min(bar.share, 1), y + 12, 4, colour)
+
+    def _change(self, bar: MetricBar, x: float, y: float, width: float, *, is_base: bool) -> None:
+        """Draws the change with a sign that needs no colour: upwards is better, downwards is worse."""
+        colour = {"better": _GOOD, "worse": _BAD}.get(bar.verdict, _MUTED)
+        if bar.verdict in ("better", "worse"):
+            tip, base = (y - 15, y - 1) if bar.verdict == "better" else (y - 1, y - 15)
+            self._draw.polygon([self._at(x + 8, tip), self._at(x, base), self._at(x + 16, base)], fill=colour)
+            x, width = x + 24, width - 24
+        words = bar.change or ("base" if is_base else "")
+        self.text(x, y, self.shortened(words, width, 20, MEDIUM), 20, MEDIUM, colour)
 
     def bar(self, bar: CeilingShare, top: float) -> None:
         reached = f"{format_number(100 * bar.share)} %"

@@ -8,12 +8,13 @@ from app.core import units
 from app.core.config_settings import remote_host
 from app.core.configuration import Snapshot
 from app.core.errors import NotFound
-from app.core.i18n import N_, _, joined
+from app.core.i18n import N_, _, joined, upper_first
+from app.core.samples import Sample
 from app.db import suites
 from app.db.configs import snapshot_of
 from app.db.machines import MachineDevice, source_words
 from app.db.tables import Config, Machine, Model, Run
-from app.metrics import metrics
+from app.metrics import FLAGS, metrics
 from app.results.ceiling import RunCeiling
 from app.results.fields.field import RunContext
 from app.results.fields.registry import context_fields
@@ -63,6 +64,14 @@ def metric_explanations(keys: Iterable[str]) -> Iterator[str]:
     """Returns the explanation of each metric, since a shared page has no glossary."""
     for key in keys:
         yield joined(metrics()[key].title, metrics()[key].explanation, by=" · ")
+
+
+def flag_words(samples: Iterable[Sample]) -> Iterator[str]:
+    """Returns what the flags of the samples mean, without those of warm-ups."""
+    present = {flag for sample in samples if not sample.is_warmup for flag in sample.flags}
+    for key, flag in FLAGS.items():
+        if key in present:
+            yield joined(upper_first(_(flag.title)), _(flag.sentence), by=" · ")
 
 
 def suite_cases(session: Session, run: Run) -> Sequence[Case]:

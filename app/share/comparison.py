@@ -5,22 +5,22 @@ from collections.abc import Iterator, Sequence
 from sqlmodel import Session
 
 from app import charts
-from app.core.i18n import N_, _, joined, lower_first
-from app.core.units import format_number, format_percent
+from app.core.i18n import N_, _, joined
+from app.core.unknown_settings import unknown_text
 from app.db.database import session_memo
 from app.metrics import HEADLINE_METRICS
 from app.results.compare import Comparison
-from app.results.compare.result import MetricRow, scatter_words, unsound_words
+from app.results.compare.result import MetricRow, scatter_words
+from app.results.compare.words import ratio_words
 from app.share import circumstances
-from app.share.anonymized_comparison import NO_VERDICT, Compared, differing, fact_titles, neutral_comparison
+from app.share.anonymized_comparison import NO_VERDICT, Compared, Side, differing, fact_titles, neutral_comparison
 from app.share.figures import public_figure
 from app.share.options import Option, OptionalField
-from app.share.snapshot import Chart, Column, DataTable, Fact, Snapshot, Tile, UserText
+from app.share.snapshot import Chart, Column, DataTable, Fact, MetricBar, MetricBars, Snapshot, UserText, VerdictLine
 from app.suites import point_title
 
 KIND = "comparison"
 NO_VALUE = N_("There is no value at this point.")
-DECODE = HEADLINE_METRICS[2]
 
 
 def snapshot(session: Session, names: Sequence[str], options: frozenset[Option] = frozenset()) -> Snapshot:
@@ -31,7 +31,9 @@ def snapshot(session: Session, names: Sequence[str], options: frozenset[Option] 
         title=_title(anonymized),
         description=_description(anonymized),
         subtitle=_subtitle(anonymized),
-        tiles=tuple(_tiles(anonymized.comparison)),
+        warnings=tuple(anonymized.warnings),
+        verdicts=tuple(_verdicts(anonymized.comparison)),
+        metric_bars=tuple(_metric_bars(anonymized.comparison)),
         facts=tuple(_facts(anonymized, options)),
         figures=tuple(_figures(anonymized)),
         charts=tuple(_charts(anonymized.comparison)),
@@ -48,19 +50,24 @@ def offers(session: Session, names: Sequence[str]) -> list[OptionalField]:
 def _together(anonymized: Compared, option: Option) -> str:
     if option is Option.PROMPT:
         return "\n\n".join(case.prompt for case in anonymized.prompts)
-    return "; ".join(f"{side.letter}: {side.words[option]}" for side in anonymized.sides if option in side.words)
+    return "; ".join(f"{name}: {side.words[option]}" for name, side in _named(anonymized) if option in side.words)
+
+
+def _named(anonymized: Compared) -> Iterator[tuple[str, Side]]:
+    yield from zip((subject.name for subject in anonymized.comparison.subjects), anonymized.sides, strict=True)
 
 
 # --- in words --------------------------------------------------------------------------------------------------------
 
 
 def _title(anonymized: Compared) -> str:
-    titles = list(dict.fromkeys(subject.title for subject in anonymized.comparison.subjects))
-    common = anonymized.sides[0].title if len({side.title for side in anonymized.sides}) == 1 else ""
-    if len(titles) == 1:
-        return f"{common}: {len(anonymized.sides)} times the same"
-    named = " against ".join(titles) if len(titles) == 2 else f"{titles[0]} against {len(titles) - 1} others"
-    return f"{common}: {named}" if common and common != named else named
+    """Returns what is compared: `Qwen3-8B: Q8_0 against Q4_K_M`."""
+    compared = anonymized.comparison
+    base, *others = (subject.name for subject in compared.subjects)
+    models = {side.facts.get("Model") for side in anonymized.sides}
+    common = next(iter(models)) if len(models) == 1 else ""
+    named = f"{others[0]} against {base}" if len(others) == 1 else f"{len(others)} results against {base}"
+    return f"{common}: {named}" if common else named
 
 
 def _subtitle(anonymized: Compared) -> str:
@@ -71,50 +78,31 @@ def _subtitle(anonymized: Compared) -> str:
 
 
 def _description(anonymized: Compared) -> str:
-    base, *others = anonymized.comparison.subjects
-    sentences = []
-    for place, subject in enumerate(others, start=1):
-        changes = [
-            f"{lower_first(row.title)} {format_percent(ratio.value - 1)}"
-            for row in anonymized.comparison.main_rows
-            if (ratio := row.cells[place].ratio) is not None
-        ]
-        sentences.append(f"{subject.title} against {base.title}: {', '.join(changes) or NO_VERDICT}")
+    sentences = [f"{line.title}: {line.words or NO_VERDICT}" for line in _verdicts(anonymized.comparison)]
     return "; ".join(sentences[:2]) + "."
 
 
-def _tiles(compared: Comparison) -> Iterator[Tile]:
-    """Returns the tiles: for two subjects the ratios of the headline metrics; for more the decode speed of each."""
+def _verdicts(compared: Comparison) -> Iterator[VerdictLine]:
+    for pair in compared.pairs:
+        is_compared = not pair.reason_not_comparable
+        words = pair.words if is_compared else _("they cannot be compared")
+        yield VerdictLine(compared.against_base(pair.place), pair.verdict or "" if is_compared else "", words)
+
+
+def _metric_bars(compared: Comparison) -> Iterator[MetricBars]:
     for row in compared.main_rows:
-        if len(compared.subjects) == 2:
-            yield _ratio_tile(row)
-        elif row.metric == DECODE:
-            for subject, cell in zip(compared.subjects, row.cells, strict=True):
-                title = joined(subject.letter, subject.title, by=" · ")
-                spread = (cell.standard_deviation, cell.low, cell.high, cell.count)
-                verdict = cell.ratio.verdict if cell.ratio else None
-                letter = compared.subjects[0].letter
-                source = (
-                    _("{metric}, {verdict} against {letter}", metric=row.title, verdict=_(verdict), letter=letter)
-                    if verdict
-                    else row.title
-                )
-                if cell.value is None:
-                    yield Tile(title, None, row.unit, reason=cell.reason or _(NO_VALUE))
-                else:
-                    yield Tile(title, cell.value, row.unit, *spread, source=source)
+        wish = _("lower is better") if row.better == "lower" else _("higher is better")
+        bars = (_metric_bar(subject.name, row, place) for place, subject in enumerate(compared.subjects))
+        yield MetricBars(row.title, row.unit, wish, tuple(bars))
 
 
-def _ratio_tile(row: MetricRow) -> Tile:
-    base, candidate = row.cells
-    ratio = candidate.ratio
-    if ratio is None:
-        return Tile(row.title, None, "×", reason=candidate.reason or base.reason or _(NO_VALUE))
-    wish = _("lower is better") if row.better == "lower" else _("higher is better")
-    values = f"{format_number(base.value)} → {format_number(candidate.value)} {row.unit}"
-    source = joined(_(ratio.verdict), values, wish, by=" · ")
-    title = joined(row.title, _("B over A"), by=" · ")
-    return Tile(title, ratio.value, "×", None, ratio.low, ratio.high, source=source)
+def _metric_bar(name: str, row: MetricRow, place: int) -> MetricBar:
+    cell = row.cells[place]
+    change = ratio_words(row.metric, cell.ratio) if cell.ratio else ""
+    if cell.value is None:
+        change = cell.reason or _(NO_VALUE)
+    verdict = cell.ratio.verdict.value if cell.ratio else ""
+    return MetricBar(name, cell.value, row.share_of_largest(place), change, verdict, row.best == place)
 
 
 def _facts(anonymized: Compared, options: frozenset[Option]) -> Iterator[Fact]:
@@ -130,7 +118,10 @@ def _facts(anonymized: Compared, options: frozenset[Option]) -> Iterator[Fact]:
 
 def _figures(anonymized: Compared) -> Iterator[DataTable]:
     compared = anonymized.comparison
-    heads = (Column(_("Circumstance"), is_text=True), *(Column(side.letter, is_text=True) for side in anonymized.sides))
+    heads = (
+        Column(_("Circumstance"), is_text=True),
+        *(Column(subject.name, is_text=True) for subject in anonymized.comparison.subjects),
+    )
     rows = [
         (title, *(side.facts.get(title, _("not stated")) for side in anonymized.sides))
         for title in differing(anonymized.sides)
@@ -139,7 +130,7 @@ def _figures(anonymized: Compared) -> Iterator[DataTable]:
     yield DataTable(_("What is compared"), heads, (*rows, (_("Measured"), *days)), is_brief=True)
     for at in compared.shared_points:
         title = _("Figures at {point}", point=point_title(at.point))
-        yield DataTable(title, _figure_columns(), tuple(_rows(compared, at.rows)), is_brief=at.point == compared.main)
+        yield DataTable(title, _figure_columns(), tuple(_rows(compared, at.rows)))
         if at.extra_rows:
             title = _("Further metrics at {point}", point=point_title(at.point))
             yield DataTable(title, _figure_columns(), tuple(_rows(compared, at.extra_rows)))
@@ -155,10 +146,10 @@ def _figure_columns() -> tuple[Column, ...]:
         Column(_("Unit"), is_text=True),
         Column(_("95 % low")),
         Column(_("95 % high")),
-        Column(_("Ratio to A")),
+        Column(_("Ratio to the first")),
         Column(_("Ratio, low")),
         Column(_("Ratio, high")),
-        Column(_("Verdict"), is_text=True),
+        Column(_("Change"), is_text=True),
     )
 
 
@@ -167,8 +158,8 @@ def _rows(compared: Comparison, rows: Sequence[MetricRow]) -> Iterator[tuple[str
         for subject, cell in zip(compared.subjects, row.cells, strict=True):
             ratio = cell.ratio
             ends = (ratio.value, ratio.low, ratio.high) if ratio else (None, None, None)
-            verdict = _(ratio.verdict) if ratio else cell.reason_not_comparable or cell.reason
-            yield (row.title, subject.letter, cell.value, row.unit, cell.low, cell.high, *ends, verdict)
+            verdict = ratio_words(row.metric, ratio) if ratio else cell.reason_not_comparable or cell.reason
+            yield (row.title, subject.name, cell.value, row.unit, cell.low, cell.high, *ends, verdict)
 
 
 def _ceiling_columns() -> tuple[Column, ...]:
@@ -184,26 +175,30 @@ def _ceiling_columns() -> tuple[Column, ...]:
 def _ceilings(compared: Comparison) -> Iterator[tuple[str | float | None, ...]]:
     for subject, ceiling in zip(compared.subjects, compared.ceilings, strict=True):
         shares = (ceiling.mbu and ceiling.mbu * 100, ceiling.mfu and ceiling.mfu * 100)
-        yield (subject.letter, ceiling.decode_tokens_per_s, shares[0], ceiling.prefill_tokens_per_s, shares[1])
+        yield (subject.name, ceiling.decode_tokens_per_s, shares[0], ceiling.prefill_tokens_per_s, shares[1])
 
 
 def _charts(compared: Comparison) -> Iterator[Chart]:
     figures = (
-        (_("Ratios to A"), charts.forest(compared), "chart-forest"),
+        (_("Ratios to the first"), charts.forest(compared), "chart-forest"),
         (_("Inter-token latency"), charts.pauses(compared), "chart-forest"),
         (_("Over the points of the suite"), charts.curves(compared), "chart-history"),
     )
     yield from (Chart(title, public_figure(figure), size) for title, figure, size in figures if figure is not None)
 
 
+def _unknown(compared: Comparison) -> Iterator[str]:
+    """Yields what is unknown of each pair: then no verdict is about what differs alone."""
+    pairs = [pair for pair in compared.pairs if not pair.reason_not_comparable and pair.unknown_settings]
+    for pair in pairs:
+        text = unknown_text(pair.unknown_settings)
+        name = compared.against_base(pair.place)
+        yield text if len(compared.pairs) == 1 else _("{name}: {sentence}", name=name, sentence=text)
+
+
 def _remarks(anonymized: Compared) -> Iterator[str]:
+    yield from _unknown(anonymized.comparison)
     yield from circumstances.metric_explanations(HEADLINE_METRICS)
-    for pair in anonymized.comparison.pairs:
-        letters = {"result": anonymized.sides[pair.place].letter, "base": anonymized.sides[0].letter}
-        is_compared = not pair.reason_not_comparable
-        verdict = _(pair.verdict or NO_VERDICT) if is_compared else _("they cannot be compared")
-        yield joined(_("Result {result} against {base}", **letters), verdict, by=" · ")
-        yield from filter(None, [unsound_words(pair.unsound)])
     scatters = anonymized.comparison.main_scatters(0)
     yield from filter(None, [scatter_words(scatters)])
     yield _(
@@ -215,7 +210,7 @@ def _remarks(anonymized: Compared) -> Iterator[str]:
 
 def _prose(anonymized: Compared, options: frozenset[Option]) -> Iterator[UserText]:
     if Option.NOTE in options:
-        for side in anonymized.sides:
+        for name, side in _named(anonymized):
             if Option.NOTE in side.words:
-                yield UserText(_("Note on {letter}", letter=side.letter), side.words[Option.NOTE])
+                yield UserText(_("Note on {name}", name=name), side.words[Option.NOTE])
     yield from circumstances.prompt_texts(anonymized.prompts, options)

@@ -144,7 +144,7 @@ class _Anonymizer:
     def _machine(self, inventory: Inventory, machine_id: int) -> str:
         if machine_id not in self._machines:
             devices = machines.devices(self._session, inventory.machines[machine_id])
-            _numbered(self._machines, machine_id, anonymize.hardware(devices) or "a machine")
+            _numbered(self._machines, machine_id, anonymize.accelerators(devices) or "a machine")
         return self._machines[machine_id]
 
 

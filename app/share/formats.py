@@ -10,8 +10,23 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.core.csv_export import escape_formula
-from app.core.units import format_number, spread
-from app.share.snapshot import SCHEMA, CeilingShare, Cell, Chart, DataTable, Fact, Snapshot, Tile, UserText, format_cell
+from app.core.units import format_number, format_under, quantity_parts, spread, with_unit
+from app.results.compare.words import sign
+from app.share.snapshot import (
+    SCHEMA,
+    CeilingShare,
+    Cell,
+    Chart,
+    DataTable,
+    Fact,
+    MetricBar,
+    MetricBars,
+    Snapshot,
+    Tile,
+    UserText,
+    VerdictLine,
+    format_cell,
+)
 
 
 class ShareDocument(BaseModel):
@@ -25,6 +40,9 @@ class ShareDocument(BaseModel):
     title: str
     description: str
     subtitle: str
+    warnings: tuple[str, ...] = Field(description="What to know before believing a number.")
+    verdicts: tuple[VerdictLine, ...] = Field(description="Of a comparison: each result against the first.")
+    metric_bars: tuple[MetricBars, ...] = Field(description="Of a comparison: all results by each headline metric.")
     tiles: tuple[Tile, ...]
     bars: tuple[CeilingShare, ...]
     facts: tuple[Fact, ...]
@@ -49,6 +67,12 @@ def to_markdown(snapshot: Snapshot, link: str = "") -> str:
 
 def _blocks(snapshot: Snapshot, link: str) -> Iterator[str]:
     yield f"**{_text(snapshot.title)}**"
+    if snapshot.warnings:
+        yield "\n".join(f"- Note: {_text(warning)}" for warning in snapshot.warnings)
+    if snapshot.verdicts:
+        yield "\n".join(_verdict(line) for line in snapshot.verdicts)
+    if snapshot.metric_bars:
+        yield _bars(snapshot.metric_bars)
     if snapshot.tiles:
         yield _table(("Metric", "Value", "Unit"), (False, True, False), (_tile(tile) for tile in snapshot.tiles))
     for bar in snapshot.bars:
@@ -64,9 +88,30 @@ def _blocks(snapshot: Snapshot, link: str) -> Iterator[str]:
         yield f"[Charts and all numbers]({link})"
 
 
+def _verdict(line: VerdictLine) -> str:
+    return " ".join(filter(None, ["-", sign(line.verdict), f"{_text(line.title)}: {_text(line.words)}"]))
+
+
+def _bars(metrics: Sequence[MetricBars]) -> str:
+    """A table with a row for each result and a column for each metric."""
+    headings = ("Result", *(with_unit(metric.title, metric.unit) for metric in metrics))
+    rows = (
+        (metrics[0].bars[place].name, *(_bar_words(metric.bars[place], metric.unit) for metric in metrics))
+        for place in range(len(metrics[0].bars))
+    )
+    return _table(headings, (False, *(True for _metric in metrics)), rows)
+
+
+def _bar_words(bar: MetricBar, unit: str) -> str:
+    change = " ".join(filter(None, [sign(bar.verdict), bar.change]))
+    best = "best" if bar.is_best else ""
+    return ", ".join(filter(None, [format_under(bar.value, unit), change, best]))
+
+
 def _tile(tile: Tile) -> tuple[str, str, str]:
-    around, _ = spread(tile.value, tile.standard_deviation, tile.low, tile.high)
-    return tile.title, f"{format_number(tile.value)} {around}".strip(), tile.unit
+    around, _ = spread(tile.value, tile.standard_deviation, tile.low, tile.high, tile.unit)
+    value, unit = quantity_parts(tile.value, tile.unit)
+    return tile.title, f"{value} {around}".strip(), unit
 
 
 def _bar(bar: CeilingShare) -> str:
@@ -101,6 +146,13 @@ def to_csv(snapshot: Snapshot) -> str:
 
 def _rows(snapshot: Snapshot) -> Iterator[Iterable[Cell]]:
     yield (snapshot.title,)
+    if snapshot.warnings:
+        yield ()
+        yield from (("Note", warning) for warning in snapshot.warnings)
+    if snapshot.verdicts:
+        yield ()
+        yield ("Comparison", "Verdict", "In words")
+        yield from ((line.title, line.verdict, line.words) for line in snapshot.verdicts)
     if snapshot.tiles:
         yield ()
         yield ("Metric", "Value", "Unit", "Standard deviation", "95 % low", "95 % high", "Samples", "Source")

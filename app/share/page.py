@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from app.core import files, templating
-from app.core.i18n import ENGLISH, language, localized
+from app.core.i18n import ENGLISH, as_sentence, language, localized
 from app.core.units import spread
+from app.results.compare.words import LEGEND
 from app.share.formats import to_markdown
 from app.share.snapshot import Snapshot, format_cell
 
@@ -49,7 +50,8 @@ class Links:
 @cache
 def _environment() -> "jinja2.Environment":
     env = templating.environment()
-    env.filters.update(shown=format_cell)
+    env.filters.update(shown=format_cell, sentence=as_sentence)
+    env.globals.update(verdict_legend=LEGEND)
     return env
 
 

@@ -10,9 +10,9 @@ from app import charts
 from app.ceiling.geometry import Certainty
 from app.core.config_settings import remote_host
 from app.core.errors import BadInput
-from app.core.i18n import N_, _, as_sentence, joined, lower_first, upper_first, without_code
+from app.core.i18n import N_, _, as_sentence, joined, lower_first, without_code
 from app.core.samples import Sample, Workload
-from app.core.units import format_number
+from app.core.units import format_number, format_quantity
 from app.db.database import session_memo
 from app.db.tables import Config, Model
 from app.metrics import FLAGS, HEADLINE_METRICS, NULL_REASONS, headline_metrics, metrics
@@ -174,7 +174,7 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
     result, config = shareable.result, shareable.config
     included = {field.option: field.text for field in _offers(shareable) if field.option in options}
     is_elsewhere = remote_host(config.settings)
-    hardware = _(circumstances.REMOTE_HARDWARE) if is_elsewhere else anonymize.hardware(result.hardware.devices)
+    hardware = _(circumstances.REMOTE_HARDWARE) if is_elsewhere else anonymize.accelerators(result.hardware.devices)
     ceiling, point_ceiling = result.known_ceiling, result.ceiling_at(shareable.main)
     insight = result.insight_at(shareable.main)
     tiles = tuple(_tiles(shareable))
@@ -185,12 +185,13 @@ def snapshot(session: Session, public_id: str, options: frozenset[Option] = froz
         title=" on ".join(filter(None, [anonymize.model_title(shareable.model), hardware])),
         description=describe(tiles, bars),
         subtitle=_subtitle(shareable),
+        warnings=tuple(_warnings(session, shareable)),
         tiles=tiles,
         bars=bars,
         facts=tuple(_facts(shareable, included)),
         figures=tuple(figures(result, shareable.main, insight)),
         charts=tuple(_charts(shareable, insight)),
-        remarks=tuple(_remarks(session, shareable)),
+        remarks=tuple(_remarks(shareable)),
         prose=tuple(_prose(shareable, included)),
     )
 
@@ -211,7 +212,9 @@ def _load(session: Session, public_id: str) -> Shareable:
 def describe(tiles: Sequence[Tile], bars: Sequence[CeilingShare]) -> str:
     """Returns a description: `TTFT 520 ms, prefill 1,010 tok/s, decode 71.2 tok/s; 62.1 % of the decode ceiling.`"""
     values = [
-        f"{lower_first(tile.title)} {format_number(tile.value)} {tile.unit}" for tile in tiles if tile.value is not None
+        f"{lower_first(tile.title)} {format_quantity(tile.value, tile.unit)}"
+        for tile in tiles
+        if tile.value is not None
     ]
     shares = [f"{format_number(100 * bar.share)} % of the {lower_first(bar.title)}" for bar in bars[:1]]
     return "; ".join(filter(None, [", ".join(values), *shares])) + "."
@@ -297,16 +300,18 @@ def _charts(shareable: Shareable, insight: DecodeAnalysis | None) -> Iterator[Ch
         yield Chart(_("Several streams at once"), public_figure(streams), f"chart-stack-{streams.panels}")
 
 
-def _remarks(session: Session, shareable: Shareable) -> Iterator[str]:
+def _warnings(session: Session, shareable: Shareable) -> Iterator[str]:
     result = shareable.result
-    yield from circumstances.metric_explanations(HEADLINE_METRICS)
     unsound = unsound_by_run(session, [result.run.public_id])
     yield from (unsound_run_words(reasons) for reasons in unsound.values())
+    yield from circumstances.flag_words(result.samples)
+
+
+def _remarks(shareable: Shareable) -> Iterator[str]:
+    result = shareable.result
+    yield from circumstances.metric_explanations(HEADLINE_METRICS)
     if any(sample.is_warmup for sample in result.samples):
         yield _("Medians of the samples; warm-ups are listed, but never counted.")
-    for key, flag in FLAGS.items():
-        if any(key in sample.flags for sample in result.samples if not sample.is_warmup):
-            yield joined(upper_first(_(flag.title)), _(flag.sentence), by=" · ")
     if result.ceiling_at(shareable.main) is not None:
         yield _(
             "A ceiling is the speed that memory bandwidth and compute allow at most; uncertain bytes are left out of "

@@ -72,6 +72,42 @@ class CeilingShare:
 
 
 @dataclass(frozen=True)
+class VerdictLine:
+    """What may be concluded about one result of a comparison."""
+
+    title: Words
+    """The two results: `Q8_0 against Q4_K_M`."""
+    verdict: str
+    """better, worse, same, inconclusive or mixed; empty without one."""
+    words: Words
+
+
+@dataclass(frozen=True)
+class MetricBar:
+    """One result of a comparison, by one metric."""
+
+    name: Words
+    value: float | None
+    share: float
+    """How long its bar is: the largest value has 1."""
+    change: Words = ""
+    """What it is against the first result, such as `51 % slower`; empty for the first."""
+    verdict: str = ""
+    is_best: bool = False
+
+
+@dataclass(frozen=True)
+class MetricBars:
+    """All results of a comparison, by one metric."""
+
+    title: Words
+    unit: str
+    wish: Words
+    """Whether lower or higher is better."""
+    bars: tuple[MetricBar, ...]
+
+
+@dataclass(frozen=True)
 class Column:
     title: Words
     unit: str = ""
@@ -118,6 +154,10 @@ class Snapshot:
     """One sentence for readers who see only the link."""
     subtitle: Words = ""
     """One line: the hardware, the software and the date."""
+    warnings: tuple[Words, ...] = ()
+    """What to know before believing a number: what disturbed a run, what its samples have, what is not comparable."""
+    verdicts: tuple[VerdictLine, ...] = ()
+    metric_bars: tuple[MetricBars, ...] = ()
     tiles: tuple[Tile, ...] = ()
     bars: tuple[CeilingShare, ...] = ()
     facts: tuple[Fact, ...] = ()

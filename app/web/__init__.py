@@ -26,6 +26,7 @@ from app.web.language import LanguageMiddleware
 from app.web.pages import (
     annotations,
     ceiling,
+    chosen_runs,
     compare,
     configs,
     context,
@@ -53,6 +54,7 @@ from app.web.security import HeadMiddleware, SecurityMiddleware, allowed_hosts, 
 
 PAGES = (
     overview,
+    chosen_runs,
     runs,
     run,
     annotations,

@@ -13,6 +13,7 @@ from app.metrics import metrics
 from app.results.compare import compare, to_json
 from app.results.run_filter import PARAMETERS
 from app.results.run_list import list_runs
+from app.results.wrong_runs import wrong_runs
 from app.schemas.comparison import ComparisonDocument
 from app.schemas.run import QueuedRunDocument, RunDocument, RunsDocument
 from app.schemas.run_document import run_document, runs_document
@@ -79,7 +80,8 @@ def get_runs(
 ) -> Response:
     """A page of the list of runs, filtered as on the page Runs."""
     rows, total = list_runs(session, where, sort, descending, page, per_page, tuple(metrics()), has_particulars=False)
-    return DocumentResponse(runs_document(rows, total, page, per_page))
+    wrong = wrong_runs(session, [row.public_id for row in rows])
+    return DocumentResponse(runs_document(rows, total, page, per_page, wrong))
 
 
 @router.get(

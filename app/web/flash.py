@@ -27,6 +27,9 @@ class FlashAction:
 
 ACTIONS = {
     "hide_run": FlashAction(N_("The run is hidden: histories and statistics leave it out."), "unhide_run", "public_id"),
+    "label_runs": FlashAction(N_("The runs have their labels.")),
+    "hide_runs": FlashAction(N_("The runs are hidden: histories and statistics leave them out.")),
+    "delete_runs": FlashAction(N_("The runs are deleted.")),
     "archive_machine": FlashAction(N_("The machine is archived."), "restore_machine", "slug"),
     "archive_server": FlashAction(N_("The server is archived."), "restore_server", "slug"),
     "archive_suite": FlashAction(N_("The suite is archived."), "restore_suite", "key"),

@@ -58,7 +58,10 @@ def home_path(request: Request) -> str:
 
 
 def absolute_url(request: Request, path: str) -> str:
-    """A URL with the host that the request names."""
+    """A URL for other sites: with the public address of the settings, else with the host that the request names."""
+    public_url: str = request.app.state.settings.public_url
+    if public_url:
+        return f"{public_url}{path.removeprefix(request.scope.get('root_path', '').rstrip('/'))}"
     return f"{request.url.scheme}://{request.headers['host']}{path}"
 
 

@@ -1,8 +1,9 @@
-"""Progress of a run: as a fragment, as a stream of fragments, and the button that cancels it."""
+"""Progress of a run: as a fragment, as a stream of fragments with what is arriving, and the button that cancels it."""
 
 import asyncio
+import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,12 +14,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from app.core.i18n import _
-from app.core.units import plural
+from app.core.i18n import N_, _, joined
+from app.core.samples import Workload
+from app.core.units import format_duration, format_number, plural
 from app.db import runs
 from app.db.database import Database
 from app.db.tables import ENDED_STATES, Run
+from app.measure import workers
+from app.measure.job import DONE_MARK, FAILED_MARK, FLAGGED_MARK, PLANNED_MARK
+from app.measure.live import LiveReader
 from app.metrics import HEADLINE_METRICS
+from app.suites import brief_title
 from app.web.deps import ReadSession, RunnerDep
 from app.web.paths import path_for
 from app.web.templates import is_partial, render, render_text
@@ -27,6 +33,33 @@ POLL_S = 0.5
 KEEP_ALIVE_S = 15.0
 
 router = APIRouter(include_in_schema=False)
+
+
+DOT_STATES = {
+    DONE_MARK: N_("done"),
+    FLAGGED_MARK: N_("flagged"),
+    FAILED_MARK: N_("failed"),
+    PLANNED_MARK: N_("planned"),
+}
+MAX_FIRST_TEXT_CHARS = 4000
+"""Of an answer that is arriving already when a page begins to watch: its end."""
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One sample: `done`, `flagged`, `failed`, `running` or `planned`."""
+
+    state: str
+    is_warmup: bool
+
+
+@dataclass(frozen=True)
+class DotRow:
+    """The samples of one point."""
+
+    title: str
+    """Empty where the run has only one point."""
+    dots: Sequence[Dot]
 
 
 @dataclass(frozen=True)
@@ -47,6 +80,10 @@ class Progress:
     remaining_s: float | None
     is_cancelling: bool
     error: str | None
+    rows: Sequence[DotRow] = ()
+    """The samples, by point; empty before it is known which points fit."""
+    batch_waiting: int = 0
+    """How many runs wait that were queued together with this one, itself included."""
 
     @property
     def is_over(self) -> bool:
@@ -70,7 +107,24 @@ def progress_of(session: Session, run: Run) -> Progress:
         remaining_s=_remaining_s(progress) if is_running else None,
         is_cancelling=run.cancel_requested_at is not None and is_running,
         error=run.error,
+        rows=_dot_rows(progress.get("marks", ()), is_running=is_running),
+        batch_waiting=len(runs.waiting_in_batch(session, run.plan.get("batch"))),
     )
+
+
+def _dot_rows(marks: Sequence[Sequence[str]], *, is_running: bool) -> Sequence[DotRow]:
+    """The dots of the worker's marks (`sample_marks`); while it runs, the first round of those planned is running."""
+    rows: list[DotRow] = []
+    for key, warmups, repetitions in marks:
+        point, letters = Workload.from_key(key), warmups + repetitions
+        states = [DOT_STATES.get(letter, "planned") for letter in letters]
+        if is_running and PLANNED_MARK in letters:
+            start = letters.index(PLANNED_MARK)
+            states[start : start + point.concurrency] = ["running"] * len(states[start : start + point.concurrency])
+            is_running = False
+        dots = [Dot(state, place < len(warmups)) for place, state in enumerate(states)]
+        rows.append(DotRow(brief_title(point) if len(marks) > 1 else "", dots))
+    return rows
 
 
 def progress_now(session: Session) -> list[Progress]:
@@ -119,16 +173,22 @@ async def stream_progress(request: Request, public_id: str) -> Response:
 
 
 async def _events(request: Request, database: Database, progress: Progress) -> AsyncIterator[str]:
-    """A fragment at once and after each change; one `frozen` event with the configuration, one `done` at the end."""
-    sent, silent_s, is_frozen = "", 0.0, False
+    """A fragment at once and after each change, and what is arriving as `live` events; one `frozen` event with the
+    configuration, one `done` at the end."""
+    sent, sent_live, silent_s, is_frozen = "", "", 0.0, False
+    reader = LiveReader(workers.live_path(request.app.state.settings, progress.public_id))
     while True:
         text = render_text(request, "_progress.html", {"progress": progress})
+        live = await run_in_threadpool(_live, reader)
         if text != sent:
             yield _message(text)
             sent, silent_s = text, 0.0
         elif silent_s >= KEEP_ALIVE_S:
             yield ": still here\n\n"
             silent_s = 0.0
+        if live not in ("", sent_live):
+            yield _message(live, event="live")
+            sent_live = live
         if progress.has_config and not is_frozen and not progress.is_over:
             yield _message(progress.public_id, event="frozen")
             is_frozen = True
@@ -147,6 +207,34 @@ def _snapshot(database: Database, public_id: str) -> Progress:
         return progress_of(session, runs.run(session, public_id))
 
 
+def _live(reader: LiveReader) -> str:
+    """What has arrived since the last look, as JSON for static/js/live.js; empty where nothing can be seen."""
+    state = reader.look()
+    if state is None:
+        return ""
+    about, planned = state.about, state.about.output_tokens * state.about.streams
+    if state.tokens:
+        words = _("{n:,} of {tokens} so far", n=state.tokens, tokens=plural(planned, "token"))
+    else:
+        words = _(
+            "Prompt of about {tokens} sent {time} ago; no token yet.",
+            tokens=plural(about.prompt_tokens, "token"),
+            time=format_duration(state.waited_s),
+        )
+    if about.streams > 1:
+        words = joined(words, _("All {n:,} streams together; the text is that of one.", n=about.streams))
+    rate = state.tokens_per_s
+    return json.dumps(
+        {
+            "is_new": state.is_new_round,
+            "text": state.text[-MAX_FIRST_TEXT_CHARS:] if state.is_new_round else state.text,
+            "words": words,
+            "rate": rate,
+            "rate_words": _("{rate} tok/s", rate=format_number(rate)) if rate is not None else "",
+        }
+    )
+
+
 def _message(data: str, event: str | None = None) -> str:
     lines = [f"event: {event}"] if event else []
     return "\n".join([*lines, *(f"data: {line}" for line in data.splitlines()), "", ""])
@@ -155,4 +243,11 @@ def _message(data: str, event: str | None = None) -> str:
 @router.post("/runs/{public_id}/cancel", name="cancel_run")
 def cancel_run(request: Request, runner: RunnerDep, public_id: str) -> Response:
     runner.cancel(public_id)
+    return RedirectResponse(path_for(request, "run", public_id=public_id), status_code=303)
+
+
+@router.post("/runs/{public_id}/cancel-batch", name="cancel_batch")
+def cancel_batch(request: Request, runner: RunnerDep, public_id: str) -> Response:
+    """Cancels what waits of the runs that were queued together with this one; one that is being measured goes on."""
+    runner.cancel_batch(public_id)
     return RedirectResponse(path_for(request, "run", public_id=public_id), status_code=303)

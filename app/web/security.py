@@ -4,6 +4,7 @@ import ipaddress
 import logging
 import re
 from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
@@ -62,9 +63,9 @@ def is_loopback(host: str) -> bool:
 
 def allowed_hosts(settings: Settings) -> frozenset[str]:
     """Host names, without port, that requests may contain: the protection against DNS rebinding."""
-    return frozenset(
-        host.strip("[]").lower() for host in ("localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts)
-    )
+    public = urlsplit(settings.public_url).hostname or "localhost"
+    named = ("localhost", "127.0.0.1", "::1", settings.host, public, *settings.allowed_hosts)
+    return frozenset(host.strip("[]").lower() for host in named)
 
 
 class SecurityMiddleware:

@@ -93,8 +93,8 @@ def initial_form(server: Server, machine: Machine) -> Fields:
 
 
 def settings_to_ask(facts: Mapping[str, Any], stated_settings: Mapping[str, Any]) -> Sequence[Setting]:
-    """Settings for the form: those that the probe did not report, and those stated before."""
-    reported = facts.get("settings", {})
+    """Settings for the form: those that neither the probe nor the server's process says, and those stated before."""
+    reported = {**(facts.get("process") or {}).get("settings", {}), **facts.get("settings", {})}
     usual = [setting for setting in SETTINGS.values() if setting.is_in_form and reported.get(setting.key) is None]
     more = stated_settings.keys() - {setting.key for setting in usual} - set(OVERRIDES)
     return [*usual, *(SETTINGS.get(key) or Setting(key, key) for key in sorted(more))]

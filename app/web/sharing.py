@@ -105,3 +105,9 @@ def card_response(snapshot: Snapshot) -> Response:
     from app.share.card import draw_card  # loads Pillow, 12 ms and 4 MB, which no page needs
 
     return Response(draw_card(snapshot), media_type="image/png")
+
+
+def download(content: bytes, media_type: str, suffix: str) -> Response:
+    """A file to save under Roofmark's name."""
+    headers = {"content-disposition": f'attachment; filename="roofmark.{suffix}"'}
+    return Response(content, media_type=media_type, headers=headers)

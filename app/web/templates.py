@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from app import engines
 from app.core import config_settings, templating, units
 from app.core.i18n import _, as_sentence, enumerated, first_sentence, lower_first
+from app.core.unknown_settings import MAX_NAMED_SETTINGS, unknown_text
 from app.db.machines import device_title
 from app.metrics import metrics
 from app.results.compare.differences import verdict_subject_text
@@ -43,6 +44,7 @@ def environment() -> "jinja2.Environment":
         has_llama_bench=_has_llama_bench,
         metric_of=lambda key: metrics()[key],
         verdict_legend=LEGEND,
+        most_named=MAX_NAMED_SETTINGS,
     )
     env.filters.update(
         spread=_spread,
@@ -51,9 +53,11 @@ def environment() -> "jinja2.Environment":
         change_interval=_change_interval,
         ratio_words=lambda ratio, metric: _unbroken(ratio_words(metric, ratio)),
         verdict_sentence=lambda words: as_sentence(_unbroken(words)),
+        percent=lambda fraction: _unbroken(units.format_percent(fraction)),
         change_words=lambda ratio, metric: _unbroken(change_words(metric, ratio)),
         interval_words=lambda interval: _unbroken(units.change_interval(*interval)),
         about_words=verdict_subject_text,
+        unknown_text=unknown_text,
         ratio_note=ratio_note,
         scatter_words=scatter_words,
         settle_words=settle_words,
@@ -144,8 +148,8 @@ def _has_llama_bench(key: str) -> bool:
     return engine is not None and engine.has_llama_bench
 
 
-def _spread(shown: ShownMetric | Cell) -> tuple[str, str]:
-    return units.spread(shown.value, shown.standard_deviation, shown.low, shown.high)
+def _spread(shown: ShownMetric | Cell, unit: str = "") -> tuple[str, str]:
+    return units.spread(shown.value, shown.standard_deviation, shown.low, shown.high, unit)
 
 
 def _change_interval(ratio: Ratio) -> str:

@@ -1,7 +1,7 @@
 import importlib
 import sys
 
-PARTS = ("fidelity", "streams", "peers", "startup", "pages", "ceiling")
+PARTS = ("fidelity", "live", "streams", "peers", "startup", "pages", "ceiling")
 
 
 def main(names: list[str]) -> None:

@@ -24,6 +24,7 @@ chunk += b"\\n\\n"
 listener = socket.create_server(("127.0.0.1", 0), backlog=256)
 print(listener.getsockname()[1], flush=True)
 book = b"the sea is wide and the boats are small " * 4000
+models = b'{"object": "list", "data": [{"id": "gemma-3-270m", "object": "model"}]}'
 def request(connection, buffered=b""):
     while b"\\r\\n\\r\\n" not in buffered:
         piece = connection.recv(65536)
@@ -37,7 +38,7 @@ def write(connection, data): connection.sendall(b"%x\\r\\n%s\\r\\n" % (len(data)
 def answer(connection):
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     while (head := request(connection)) and head.startswith(b"GET"):
-        words = book if b"/book" in head else b"{}"
+        words = book if b"/book" in head else models if b"/models" in head else b"{}"
         connection.sendall(b"HTTP/1.1 200 OK\\r\\ncontent-length: %d\\r\\n\\r\\n" % len(words) + words)
     if head: play(connection)
     connection.close()

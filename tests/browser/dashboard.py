@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,11 +12,15 @@ import httpx
 from tests.ports import free_port
 from tests.waiting import until
 
+_WITH_PORTS = "import app.engines; app.engines.well_known_ports = lambda: {ports}; from app.cli import main; main()"
+
 
 @contextmanager
-def running_dashboard(data_dir: Path, **settings: str) -> Iterator[str]:
-    """Gives its address; `settings` are environment variables."""
+def running_dashboard(data_dir: Path, *, ports: Sequence[int] | None = None, **settings: str) -> Iterator[str]:
+    """Gives its address; `settings` are environment variables, `ports` those on which it looks for servers of this
+    machine instead of the usual ones."""
     port = free_port()
+    entry = ["-m", "app"] if ports is None else ["-c", _WITH_PORTS.format(ports=list(ports))]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("ROOFMARK_")},
         "ROOFMARK_DATA_DIR": str(data_dir),
@@ -25,7 +29,7 @@ def running_dashboard(data_dir: Path, **settings: str) -> Iterator[str]:
     log = data_dir.parent / f"{data_dir.name}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "app", "serve", "--port", str(port)],
+            [sys.executable, *entry, "serve", "--port", str(port)],
             env=environment,
             stdout=output,
             stderr=subprocess.STDOUT,

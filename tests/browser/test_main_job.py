@@ -34,7 +34,7 @@ def test_the_main_job(
 ) -> None:
     with tab(browser, address, width, scheme) as opened:
         name = f"Engine {scheme}"
-        _add_server(opened, engine.base_url, name)
+        add_server(opened, engine.base_url, name)
         _start_run(opened, name, suite="triple", repetitions=repetitions)
         _watch_to_the_end(opened, repetitions)
         _find_in_history(opened)
@@ -42,7 +42,7 @@ def test_the_main_job(
         _cancel(opened)
 
 
-def _add_server(opened: Tab, base_url: str, name: str) -> None:
+def add_server(opened: Tab, base_url: str, name: str) -> None:
     page = opened.page
     page.goto("/servers/new")
     page.get_by_label("URL").fill(base_url)
@@ -59,6 +59,7 @@ def _start_run(opened: Tab, server: str, suite: str, repetitions: int) -> None:
     page = opened.page
     page.goto("/runs/new")
     page.get_by_label("Server", exact=True).select_option(label=server)
+    page.locator("input[name=suite]:checked").uncheck()
     page.locator(f"input[name=suite][value={suite}]").check()
     page.get_by_role("textbox", name="Repetitions").fill(str(repetitions))
     assert opened.overflow() == 0

@@ -140,7 +140,7 @@ def test_two_runs_are_ticked_compared_and_swapped(browser: "Browser", address: s
         page = opened.page
         page.goto("/runs")
         for public_id in ("seed000039", "seed000037"):
-            page.get_by_label(f"Compare run {public_id}").check()
+            page.get_by_label(f"Choose run {public_id}").check()
         page.get_by_role("button", name="Compare").click()
         page.wait_for_url("**/compare?run=seed000037&run=seed000039")
         page.get_by_role("heading", name="What differs").wait_for()

@@ -44,8 +44,8 @@ def test_a_ratio_lies_within_its_interval_around_one(comparison: Comparison) -> 
         "Prefill: higher is better",
         "Decode: higher is better",
     ]
-    assert figure.table.rows[0][:3] == ("TTFT", "B", "0.800")
-    assert figure.table.rows[0][-1] == "better"
+    assert figure.table.rows[0][:3] == ("TTFT", "Q4_K_M", "0.800")
+    assert figure.table.rows[0][-1] == "20 % shorter"
     json.loads(figure.json)
 
 
@@ -55,7 +55,7 @@ def test_pauses_rise_from_nothing_to_all_but_the_longest(comparison: Comparison)
     for trace in figure.data:
         assert trace["x"] == sorted(trace["x"])
         assert (trace["y"][0], trace["y"][-1]) == (0, 99)
-    assert [row[0] for row in figure.table.rows] == ["A · Qwen3-8B Q8_0", "B · Qwen3-8B Q4_K_M"]
+    assert [row[0] for row in figure.table.rows] == ["A · Q8_0", "B · Q4_K_M"]
     assert len(figure.legend) == 2
 
 

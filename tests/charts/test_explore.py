@@ -13,7 +13,7 @@ from app.core.samples import Workload
 from app.db.configs import snapshot_of
 from app.db.tables import Config, Model
 from app.metrics import metrics
-from app.results.explore import ExploreResult, View, empty_text, notes
+from app.results.explore import ExploreResult, View, empty_text, notes, verdict
 from app.results.explore.aggregate import aggregate
 from app.results.explore.observations import GroupKey, Observation, ObservationSet
 from app.results.explore.query import parse_view
@@ -257,3 +257,26 @@ def test_an_address_holds_a_whole_view() -> None:
 )
 def test_what_makes_no_sense_is_one_sentence(query: dict[str, str], sentence: str) -> None:
     assert parse_view(query, FIELDS, USUAL) == (USUAL, [sentence])
+
+
+def test_the_verdict_says_what_the_view_shows() -> None:
+    quantizations = {context(1): runs(40), context(2): runs(50, config=2)}
+    by_quantization = View("quantization", DECODE, "model", mix="settings")
+    assert verdict(result(by_quantization, quantizations)) == (
+        "Decode is 25 % faster with IQ2_XS than with Q8_0, 50.0 against 40.0 tok/s."
+    )
+    by_context = View("setting.context", DECODE, mix="quantization,settings")
+    assert verdict(result(by_context, {context(1): runs(50), context(2): runs(40)})) == (
+        "Decode falls from 50.0 tok/s at 4,096 to 40.0 at 8,192 (context; −20 %)."
+    )
+    assert verdict(result(by_context, {context(1): runs(50), context(2): runs(50.5)})) == (
+        "Decode is the same at 4,096 and at 8,192 (context), 50.0 tok/s."
+    )
+    by_machine = View("machine", "ttft_ms", "variant")
+    machines = {context(1): runs(100), context(1, machine="other"): runs(60)}
+    assert verdict(result(by_machine, machines)) == "TTFT is 40 % shorter on other than on box, 60.0 against 100 ms."
+    apart = {**quantizations, context(2, machine="other"): runs(60, config=2)}
+    assert verdict(result(by_quantization, apart)).endswith(
+        "Best of 2 lines: Qwen3-8B · other with 60.0 tok/s (IQ2_XS)."
+    )
+    assert verdict(result(by_quantization, {context(1): runs(40)})) == ""

@@ -218,14 +218,13 @@ def test_a_shift_is_marked_in_its_own_panels_and_said_with_links() -> None:
     figure = drawn([point(i) for i in range(6)], shifts=[shift(3, (0, 1.05), (2, 0.89))])
     shapes, notes = figure.layout["shapes"], figure.layout["annotations"]
     assert [(shape["yref"], shape["name"]) for shape in shapes] == [("y domain", "worse"), ("y3 domain", "worse")]
-    assert [(note["text"], note["hovertext"]) for note in notes] == [
-        ("A", "TTFT 5.0 % longer"),
-        ("A", "decode 11 % slower"),
-    ]
+    texts = [(note["text"], note["hovertext"]) for note in notes]
+    assert texts == [("A", "TTFT 5.0 % longer"), ("A", "decode 11 % slower")]
     (listed,) = figure.marks
     (mark,) = listed.marks
     assert mark.text == (
-        "TTFT 5.0 % longer, decode 11 % slower since 1 September 2026, same configuration (Qwen3-8B Q4_K_M)"
+        "TTFT 5.0 % longer, decode 11 % slower since 1 September 2026, no known change of configuration "
+        "(Qwen3-8B Q4_K_M)"
     )
     assert mark.links == (("last run before", "/runs/run2"), ("first run after", "/runs/run3"))
     assert "1 level shift within a configuration" in figure.summary
@@ -243,7 +242,8 @@ def test_a_drift_is_a_sloping_line_in_its_own_panel_and_said_with_links() -> Non
     assert listed.title.startswith("Slow drifts within one configuration")
     (mark,) = listed.marks
     assert mark.text == (
-        "decode has been drifting by −2.1 % an hour since 1 September 2026, same configuration (Qwen3-8B Q4_K_M)"
+        "decode has been drifting by −2.1 % an hour since 1 September 2026, no known change of configuration "
+        "(Qwen3-8B Q4_K_M)"
     )
     assert mark.links == (("first run", "/runs/run0"), ("newest run", "/runs/run5"))
     assert "; 1 slow drift within a configuration" in figure.summary

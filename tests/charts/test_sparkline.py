@@ -1,6 +1,6 @@
 from xml.etree import ElementTree
 
-from app.charts import sparkline
+from app.charts import sparkline, year_sparkline
 from app.charts.sparkline import HEIGHT, MAX_VALUES, WIDTH
 
 
@@ -30,3 +30,11 @@ def test_only_the_newest_are_drawn_and_nothing_is_styled_in_place() -> None:
     assert len(points(svg)) == MAX_VALUES
     assert "style" not in svg
     assert ElementTree.fromstring(svg).attrib["aria-label"] == 'of <"x">'
+
+
+def test_a_year_begins_at_zero_and_has_the_same_months_for_everything() -> None:
+    full, late = year_sparkline([(0.0, 50.0), (1.0, 100.0)], "A"), year_sparkline([(0.5, 100.0)], "B")
+    assert 'points="3.0,16.0 93.0,3.0"' in full
+    assert 'cx="48.0" cy="3.0"' in late
+    assert year_sparkline([], "C") == year_sparkline([(0.5, 0.0)], "C") == ""
+    assert "<b>" not in year_sparkline([(0.5, 1.0)], "<b>")

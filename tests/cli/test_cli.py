@@ -169,6 +169,15 @@ def test_several_runs_are_measured_one_after_another(roofmark: Roofmark) -> None
     assert len(json.loads(roofmark("runs", "--json").stdout)["runs"]) == 4
 
 
+def test_several_suites_take_turns(roofmark: Roofmark) -> None:
+    with serve({"/v1/chat/completions": case("S01"), **MODELS}) as replay:
+        at = ("run", "--url", replay.url, "--reps", "1", "--warmup", "0", "--times", "2")
+        result = roofmark(*at, "--suite", "triple", "--suite", "bench512", "--json")
+    documents = json.loads(result.stdout)
+    assert [document["run"]["suite"]["key"] for document in documents] == ["triple", "bench512"] * 2
+    assert "Run 2 of 4, suite bench512." in result.stderr
+
+
 def test_the_first_run_that_fails_is_the_last_one(roofmark: Roofmark) -> None:
     with serve({"/v1/chat/completions": case("S17"), **MODELS}) as replay:
         result = roofmark("run", "--url", replay.url, "--reps", "1", "--warmup", "0", "--runs", "3", "--json")

@@ -52,6 +52,25 @@ def test_a_link_is_printed_by_its_path(database: Database, run_id: str, monkeypa
     assert share.snapshot["prose"] == [{"title": "Note", "text": "Fans at 80 %"}]
 
 
+def test_a_public_address_makes_whole_links(
+    database: Database, run_id: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    private = roofmark(run_id)
+    assert private.stdout.startswith("/s/")
+    assert "Only people who reach this server can open it" in private.stderr
+    monkeypatch.setenv("ROOFMARK_PUBLIC_URL", "https://bench.example.org/roofmark/")
+    public = roofmark(run_id)
+    slug = shares(database)[-1].slug
+    assert (public.stdout, public.stderr) == (f"https://bench.example.org/roofmark/s/{slug}\n", "")
+    listed = json.loads(roofmark("list", "--json", command="shares").stdout)["shares"]
+    assert f"https://bench.example.org/roofmark/s/{slug}" in [share["url"] for share in listed]
+    picture = tmp_path / "result.png"
+    assert roofmark(run_id, "--picture", str(picture)).stdout == ""
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    monkeypatch.setenv("ROOFMARK_PUBLIC_URL", "bench.example.org")
+    assert "ROOFMARK_PUBLIC_URL is not usable: it must be an address" in str(roofmark(run_id).exception)
+
+
 def test_a_run_is_named_by_a_word_too(database: Database, run_id: str) -> None:
     assert roofmark("latest").exit_code == roofmark("seed000001").exit_code == 0
     by_word, by_id = shares(database)

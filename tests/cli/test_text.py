@@ -1,5 +1,6 @@
 """A run and the list of runs as text for a terminal."""
 
+import sys
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,7 +15,11 @@ from app.core.settings import Settings
 from app.db import configs, runs
 from app.db.database import Database
 from app.measure.active_run import RunProgress
+from app.measure.live import Arrived
+from app.results.compare.soundness import machine_busy
 from app.schemas.run_document import run_document
+from tests.compare.runs import Q8, place, timed
+from tests.compare.runs import run as add_timed_run
 from tests.seed import START, _setups, made_sample, seed
 from tests.web.notebook import add_run
 
@@ -50,8 +55,33 @@ def test_configuration_changes_and_note_are_printed(database: Database, two: tup
     assert "Configuration: Context 8,192, GPUs 1" in output
     assert "Changed: Q8_0 → Q4_K_M; Context 4,096 → 8,192" in output
     assert "TTFT     500 → 400 ms, ▲ 20 % shorter" in output
-    assert f"Against run {two[0]}, the newest before that change: " in output
+    assert f"Against run {two[0]}, the newest of the nearest earlier configuration: " in output
     assert "Note: night shift" in output
+
+
+def test_what_is_unknown_is_named(database: Database, two: tuple[str, str]) -> None:
+    run = document(database, two[1])["run"]
+    assert "KV cache type K" in run["unknown_settings"]
+    assert "Unknown on at least one side, so possibly different too: " in run_text(document(database, two[1]))
+    assert document(database, two[0])["run"]["unknown_settings"] is None
+
+
+def test_a_wrong_run_is_named(
+    database: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (config,) = place(database, Q8)
+    for hour, speed in enumerate((50, 50.4, 49.7, 50.1)):
+        add_timed_run(database, config, timed(500, speed), hours=hour)
+    busy = {"unsound": [machine_busy("during", 0.53)]}
+    wrong = add_timed_run(database, config, timed(500, 27.5), hours=9, evidence=busy)
+    assert (
+        "Warning: Decode 45 % below the other runs of this configuration. Likely cause: other programs used this "
+        "machine during the run (53 % of its processor)."
+    ) in run_text(document(database, wrong))
+    monkeypatch.setattr("app.cli.runs.Settings", lambda: settings)
+    print_runs()
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if wrong in line)
+    assert line.endswith("decode 45 % below")
 
 
 def test_the_document_says_what_changed_and_what_was_before(database: Database, two: tuple[str, str]) -> None:
@@ -126,3 +156,14 @@ def test_a_log_has_a_phase_that_lasts_once(capsys: pytest.CaptureFixture[str]) -
     for phase in ("Waiting for 2 other runs.", "Waiting for 2 other runs.", "Waiting for 1 other run."):
         progress(RunProgress(phase, 0, 6))
     assert capsys.readouterr().err.splitlines() == ["Waiting for 2 other runs.", "Waiting for 1 other run."]
+
+
+def test_a_terminal_shows_what_arrives_and_a_log_does_not(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    progress, arrived = TerminalProgress(), Arrived(1, 1234, 2.0, per_s=45.6)
+    progress(RunProgress("Measuring.", 2, 6, arrived=arrived))
+    assert not capsys.readouterr().err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    progress(RunProgress("Measuring.", 2, 6, arrived=arrived))
+    assert "3/6  about 1,234 tokens so far, 45.6 tok/s" in capsys.readouterr().err

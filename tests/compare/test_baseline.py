@@ -175,7 +175,7 @@ def test_the_document_and_the_terminal_say_it(database: Database, history: list[
     assert worse["ratios"]["ttft_ms"]["verdict"] == "worse"
     terminal_text = run_text(documents[history[3]])
     assert f"Against the baseline, run {history[1]}: ▼ worse" in terminal_text
-    assert "TTFT     500 → 600 ms, +20 % (95 % interval" in terminal_text
+    assert "TTFT     500 → 600 ms, ▼ 20 % longer (95 % interval" in terminal_text
     assert "later runs are compared with it" in run_text(documents[history[1]])
     assert "baseline" not in run_text(documents[history[0]])
     change(database, history[1], hidden_at=now())

@@ -42,10 +42,9 @@ def phrases(level_shifts: list[Shift]) -> list[str]:
 
 def test_metrics_that_shift_together_are_one_shift() -> None:
     (shift,) = shifts(HistoryTable.of([*runs(10), *runs(8, first=10, decode=0.9, ttft=1.2)]), 3)
-    assert (
-        shift_words(shift, METRICS)
-        == "TTFT 19 % longer, decode 9.5 % slower since 11 September 2026, same configuration"
-    )
+    change = "TTFT 19 % longer, decode 9.5 % slower since 11 September 2026"
+    assert shift_words(shift, METRICS) == f"{change}, no known change of configuration"
+    assert shift_words(shift, METRICS, is_known=True) == f"{change}, same configuration"
     assert (shift.before, shift.after, shift.config_id, shift.still_holds) == ("run9", "run10", 1, True)
 
 
@@ -105,10 +104,22 @@ def only(points: list[HistoryPoint]) -> SeriesDrift:
 @pytest.mark.parametrize(
     ("days", "change", "expected"),
     [
-        (122, -0.08, "decode has been drifting by −2.1 % a month since 1 September 2026, same configuration"),
-        (14, -0.08, "decode has been drifting by −4.1 % a week since 1 September 2026, same configuration"),
-        (2, 0.08, "decode has been drifting by +3.9 % a day since 1 September 2026, same configuration"),
-        (0.25, -0.12, "decode has been drifting by −2.1 % an hour since 1 September 2026, same configuration"),
+        (
+            122,
+            -0.08,
+            "decode has been drifting by −2.1 % a month since 1 September 2026, no known change of configuration",
+        ),
+        (
+            14,
+            -0.08,
+            "decode has been drifting by −4.1 % a week since 1 September 2026, no known change of configuration",
+        ),
+        (2, 0.08, "decode has been drifting by +3.9 % a day since 1 September 2026, no known change of configuration"),
+        (
+            0.25,
+            -0.12,
+            "decode has been drifting by −2.1 % an hour since 1 September 2026, no known change of configuration",
+        ),
     ],
 )
 def test_a_drift_is_said_with_its_slope_and_never_dated_as_a_shift(days: float, change: float, expected: str) -> None:
@@ -120,7 +131,7 @@ def test_metrics_that_drift_together_are_one_drift() -> None:
     words = drift_words(series, METRICS)
     assert words == (
         "TTFT has been drifting by +9.5 % a month and decode by −5.1 % a month since 1 September 2026, "
-        "same configuration"
+        "no known change of configuration"
     )
     assert (series.first, series.last, series.config_id) == ("run0", "run19", 1)
     assert (series.since, series.until) == (START, START + timedelta(days=61))

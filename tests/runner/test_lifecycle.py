@@ -13,6 +13,7 @@ from app.db.database import Database
 from app.db.tables import FULL_GEOMETRY
 from app.demo import DemoEngine
 from app.measure.active_run import RunProgress
+from app.measure.job import left_out
 from app.measure.runner import Runner
 from app.schemas.run_document import run_document
 from app.suites import BUILT_IN
@@ -184,19 +185,18 @@ def test_runs_of_another_data_folder_are_left_alone(database: Database, runner: 
 
 def test_what_does_not_fit_is_left_out_and_said(database: Database, runner: Runner, real: str) -> None:
     with pytest.raises(BadInput, match="no suite"):
-        runner.preflight(real, "nope")
-    runner.refresh(real)
-    sentences = runner.preflight(real, "lengths")
-    assert len(sentences) == 1
-    assert "4,096" in sentences[0]
+        runner.queue(real, "nope")
+    ((case, sentence),) = left_out(BUILT_IN["lengths"], runner.refresh(real).context_tokens)
+    assert case.point.prompt_tokens == 8000
+    assert "4,096" in sentence
     public_id = runner.perform(real, "lengths", silent, repetitions=1, warmups=0)
     with database.read() as session:
         document = run_document(session, public_id)
     assert document["run"]["status"] == "done"
     assert [point["point"]["prompt_tokens"] for point in document["points"]] == [200, 2000, 8000]
-    left_out = document["points"][2]
-    assert left_out["metrics"] == []
-    assert {null["reason"] for null in left_out["nulls"]} == {"exceeds_context"}
+    absent = document["points"][2]
+    assert absent["metrics"] == []
+    assert {null["reason"] for null in absent["nulls"]} == {"exceeds_context"}
     slopes = [m for m in document["points"][1]["metrics"] if m["source"] == "slope"]
     assert [m["key"] for m in slopes] == ["prefill_tokens_per_s"]
 

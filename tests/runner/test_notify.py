@@ -73,7 +73,7 @@ def test_a_run_that_is_worse_than_its_baseline_is_told(
 ) -> None:
     q8, _ = place(database)
     calm_history(database, q8)
-    speeds = [(500, 50), (500, 50), (450, 55), (500, 42)]
+    speeds = [(500, 50), (500, 50), (450, 55), (500, 46)]
     ids = [add_run(database, q8, timed(*speed), hours=n) for n, speed in enumerate(speeds)]
     with database.write() as session:
         baselines.pin(session, ids[0])
@@ -82,8 +82,23 @@ def test_a_run_that_is_worse_than_its_baseline_is_told(
     (request,) = receiver.requests  # the others are the baseline, the same, and better
     message = json.loads(request.body)
     assert message["title"] == "Roofmark: Qwen3-8B Q8_0 is worse than its baseline"
-    assert re.match(rf"Beside the baseline {ids[0]}: decode 1[5-7] % slower \(95 % interval −", message["message"])
+    assert re.match(rf"Beside the baseline {ids[0]}: decode [78]\.\d % slower \(95 % interval −", message["message"])
     assert f"run {ids[3]}." in message["message"]
+
+
+def test_a_wrong_run_is_told_with_what_can_be_done(database: Database, settings: Settings, receiver: Replay) -> None:
+    q8, _ = place(database)
+    calm_history(database, q8)
+    wrong = add_run(database, q8, timed(500, 27.5))
+    usual = add_run(database, q8, timed(500, 50), hours=1)
+    for public_id in (usual, wrong):
+        notify.notify_run_ended(database, with_urls(settings, address(receiver)), public_id)
+    (request,) = receiver.requests
+    message = json.loads(request.body)
+    assert message["title"] == "Roofmark: Qwen3-8B Q8_0: decode 45 % below the other runs"
+    assert message["message"].startswith("Decode 45 % below the other runs of this configuration.\nDecode: ")
+    assert f"Run it again to be sure, or leave it out: `roofmark hide {wrong} --reason WHY`." in message["message"]
+    assert message["message"].endswith(f"run {wrong}.")
 
 
 def test_nobody_is_told_unless_somebody_is_named(database: Database, settings: Settings, receiver: Replay) -> None:

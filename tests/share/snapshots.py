@@ -1,7 +1,36 @@
 """A snapshot made by hand."""
 
 from app.charts import Figure, LegendEntry, Table
-from app.share import CeilingShare, Chart, Column, DataTable, Fact, Snapshot, Tile, UserText
+from app.share import (
+    CeilingShare,
+    Chart,
+    Column,
+    DataTable,
+    Fact,
+    MetricBar,
+    MetricBars,
+    Snapshot,
+    Tile,
+    UserText,
+    VerdictLine,
+)
+
+COMPARED = Snapshot(
+    kind="comparison",
+    title="Qwen3-8B: Q8_0 against Q4_K_M",
+    description="Q8_0 against Q4_K_M: decode 51 % slower.",
+    warnings=("No verdict can rest on Q8_0: this machine was busy before the run (53 %).",),
+    verdicts=(VerdictLine("Q8_0 against Q4_K_M", "worse", "decode 51 % slower"),),
+    metric_bars=tuple(
+        MetricBars(
+            title,
+            "tok/s",
+            "higher is better",
+            (MetricBar("Q4_K_M", 71.2, 1, is_best=True), MetricBar("Q8_0", 34.9, 0.49, "51 % slower", "worse")),
+        )
+        for title in ("TTFT", "Prefill", "Decode")
+    ),
+)
 
 FIGURE = Figure(
     data=[{"type": "scatter", "x": [1, 2.5], "y": [3, None], "meta": {"series": 0}, "name": "Ceiling"}],

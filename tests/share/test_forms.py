@@ -21,7 +21,7 @@ from app.share.card import draw_card
 from app.share.figures import public_figure
 from app.share.formats import to_csv, to_document, to_markdown
 from app.share.page import render_file
-from tests.share.snapshots import FIGURE, SNAPSHOT
+from tests.share.snapshots import COMPARED, FIGURE, SNAPSHOT
 
 MADE = datetime(2026, 11, 29, tzinfo=UTC)
 
@@ -70,6 +70,31 @@ def test_the_document_names_its_schema() -> None:
     assert made["schema"] == "roofmark.share/1"
     assert made["created_at"] == "2026-11-29T00:00:00+00:00"
     assert made["tiles"][2]["value"] == 71.23
+
+
+# --- comparisons -----------------------------------------------------------------------------------------------------
+
+
+def test_every_form_of_a_comparison_says_the_same() -> None:
+    assert Snapshot.from_json(COMPARED.to_json(), 2) == COMPARED
+    markdown, file, table = to_markdown(COMPARED), unescape(render_file(COMPARED, MADE)), to_csv(COMPARED)
+    assert "- ▼ Q8_0 against Q4_K_M: decode 51 % slower\n" in markdown
+    assert "| Q8_0 | 34.9, ▼ 51 % slower | 34.9, ▼ 51 % slower | 34.9, ▼ 51 % slower |" in markdown
+    assert "| Q4_K_M | 71.2, best |" in markdown
+    assert "Q8_0 against Q4_K_M,worse,decode 51 % slower" in table
+    for text in (markdown, file, table):
+        assert "this machine was busy before the run (53 %)" in text
+    assert file.count('class="value-bar series-') == 6
+    assert to_document(COMPARED)["metric_bars"][2]["bars"][1]["change"] == "51 % slower"
+
+
+@pytest.mark.parametrize("results", [2, 3, 4, 8])
+def test_the_picture_has_room_for_every_result(results: int) -> None:
+    bars = tuple(replace(COMPARED.metric_bars[0].bars[1], name=f"Q8_0 and more {n}" * 3) for n in range(results))
+    many = replace(COMPARED, metric_bars=tuple(replace(metric, bars=bars) for metric in COMPARED.metric_bars))
+    picture = draw_card(many)
+    assert struct.unpack(">II", picture[16:24]) == (1200, 630)
+    assert picture != draw_card(COMPARED)
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------

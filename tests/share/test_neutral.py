@@ -120,6 +120,10 @@ def device(name: str, kind: str = "accelerator", count: int = 1, memory_bytes: i
         ([device("Memory of Ann's box", "ram")], ""),
         ([device("Memory of Ann's box", "ram", memory_bytes=64 * 10**9)], "64.0 GB of memory"),
         ([device("Memory", "ram"), device("RTX 3090")], "GeForce RTX 3090"),
+        (
+            [device("Memory DDR5-6000 of Ann's box", "ram", memory_bytes=64 * 10**9), device("RTX 3090", count=2)],
+            "2 × GeForce RTX 3090, 64.0 GB of DDR5-6000 memory",
+        ),
     ],
 )
 def test_hardware_in_neutral_words(devices: list[MachineDevice], words: str) -> None:

@@ -8,11 +8,13 @@ from sqlmodel import Session, select
 from app.core.samples import Workload
 from app.db.database import Database
 from app.db.tables import Run, now
+from app.results.context_curves import context_curves
 from app.results.explore import observations
 from app.results.explore.observations import ObservationSet
 from app.results.run_filter import RunFilter
 from tests.databases import on_both
 from tests.explored import QUANTIZATIONS, START, SUITES, add_notebook, number
+from tests.year import DOUBLED, RUNS, seed_year
 
 DECODE = "decode_tokens_per_s"
 
@@ -135,3 +137,27 @@ def test_machines_of_one_name_are_told_apart(database: Database, ids: list[str])
     with database.read() as session:
         inventory = observations.load_inventory(session)
         assert {inventory.machine_title(key) for key in inventory.machines} == {"box (strix-halo)", "box (2x3090)"}
+
+
+@on_both
+def test_groups_are_split_where_the_hardware_changed(database: Database) -> None:
+    with database.write() as session:
+        seed_year(session)
+    with database.read() as session:
+        inventory = observations.load_inventory(session)
+        observation_set = observations.load_observations(session, RunFilter(), [DECODE], with_time=True)
+        split = observations.by_hardware(session, observation_set, inventory)
+        newest = observations.newest_starts(session)
+        curves = context_curves(session, RunFilter())
+    names = {
+        (inventory.machine_title(key.machine_id), key.hardware, row[observations.STARTED_AT] >= DOUBLED)
+        for key, rows in split.observations.items()
+        for row in rows
+    }
+    assert {name for name in names if name[1]} == {
+        ("workstation", "RTX 4090", False), ("workstation", "2 × RTX 4090", True),
+    }  # fmt: skip
+    assert count(split) == count(observation_set) == RUNS
+    for key, rows in split.observations.items():
+        assert max(row[observations.STARTED_AT] for row in rows) <= newest[key.machine_id, key.config_id]
+    assert curves

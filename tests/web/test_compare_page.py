@@ -30,13 +30,15 @@ def text(html: str) -> str:
     return re.sub(r"\s+", " ", unescape(re.sub(r"<script.*?</script>|<[^>]+>", " ", html, flags=re.DOTALL)))
 
 
-def test_what_differs_comes_before_the_verdict(client: TestClient, pair: tuple[str, str]) -> None:
+def test_the_verdict_comes_first_and_then_the_figures(client: TestClient, pair: tuple[str, str]) -> None:
     html = client.get(f"/compare?run={pair[0]}&run={pair[1]}").text
     page_text = text(html)
-    title, verdict, point = map(page_text.index, ("What differs", "Verdict", "512 prompt tokens, 32 output tokens"))
-    assert title < verdict < point
+    parts = ("Q4_K_M against Q8_0", "TTFT 20 % shorter, prefill", "512 prompt tokens, 32", "What differs")
+    assert (places := [page_text.index(part) for part in parts]) == sorted(places)
+    assert "All of them: Qwen3-8B · llama.cpp b6301 · strix-halo · server strix-halo 8080 · suite triple" in page_text
     assert "Differs: Quantization Q8_0 → Q4_K_M. Unknown on at least one side" in page_text
-    assert "−20 % better 95 % interval" in page_text
+    assert "20 % shorter 95 % interval −32 % to −6.4 %" in page_text
+    assert html.count(">best</span>") >= 3
     assert "verdict-better" in html
     for figure in ("forest", "pauses"):
         assert f'id="{figure}-json"' in html
@@ -92,7 +94,11 @@ def test_incomparable_runs_have_a_reason_instead_of_a_verdict(
 ) -> None:
     change(database, pair[1], suite_key="lengths", suite_sha256="b" * 64)
     html = client.get(f"/compare?run={pair[0]}&run={pair[1]}").text
-    assert "no verdict They ran different suites: triple and lengths." in text(html)
+    page_text = text(html)
+    assert "no verdict They ran different suites: triple and lengths." in page_text
+    assert page_text.index("They cannot be compared: they are of different suites, triple and lengths.") < (
+        page_text.index("no verdict")
+    )
     assert "verdict-better" not in html
 
 
@@ -116,6 +122,30 @@ def test_many_at_once(client: TestClient, database: Database) -> None:
     assert client.get(f"/compare?{eight}&run={ids[0]}").status_code == 422
     configs = "&".join(f"run=config:{public_id}" for public_id in one_of_each.values())
     assert client.get(f"/compare?{configs}").status_code == 200
+
+
+def test_several_results_are_sorted_by_any_metric(client: TestClient, database: Database) -> None:
+    q8, q4 = place(database)
+    slow, fast, middle = (
+        run(database, config, timed(500, speed), hours=hour)
+        for hour, (config, speed) in enumerate([(q8, 30), (q4, 60), (q8, 45)])
+    )
+    address = f"/compare?run={slow}&run={fast}&run={middle}"
+    html = unescape(client.get(address).text)
+    for metric in ("ttft_ms", "prefill_tokens_per_s", "decode_tokens_per_s", "itl_ms_p50"):
+        assert f'href="{address}&sort={metric}#figures"' in html
+    sorted_page = client.get(f"{address}&sort=decode_tokens_per_s").text
+    (decode,) = re.findall(r'aria-label="Sort by Decode, best first".*?</table>', sorted_page, re.DOTALL)
+    assert re.findall(r'<b class="letter[^>]*>(\w)</b>', decode) == ["B", "C", "A"]
+    assert "Q4_K_M decodes fastest, at " in text(sorted_page)
+    assert client.get(f"{address}&sort=nothing").status_code == 200
+    assert "&amp;sort=" not in client.get(f"/compare?run={slow}&run={fast}").text
+
+
+def test_runs_of_several_machines_say_so_first(client: TestClient, open_pair: tuple[str, str]) -> None:
+    page_text = text(client.get(f"/compare?run={open_pair[0]}&run={open_pair[1]}").text)
+    notice = "They are of different machines, strix-halo and tower, so a difference may be the machine's."
+    assert page_text.index(notice) < page_text.index("inconclusive")
 
 
 # --- choosing --------------------------------------------------------------------------------------------------------
@@ -184,9 +214,9 @@ def test_a_notebook_without_runs(client: TestClient) -> None:
 def test_the_list_of_runs_has_boxes_for_finished_ones(
     client: TestClient, database: Database, pair: tuple[str, str]
 ) -> None:
-    change(database, pair[0], status="failed")
+    change(database, pair[0], status="running")
     html = client.get("/runs").text
-    assert f'name="run" value="{pair[1]}" form="compare"' in html
+    assert f'name="run" value="{pair[1]}" form="chosen"' in html
     assert f'name="run" value="{pair[0]}"' not in html
 
 
@@ -208,7 +238,7 @@ def test_a_run_is_pinned_compared_with_and_unpinned(client: TestClient, pair: tu
     assert (pinned.status_code, pinned.headers["location"]) == (303, f"/runs/{base}")
     assert "This run is the baseline" in client.get(f"/runs/{base}").text
     html = client.get(f"/runs/{later}").text
-    assert "Against the baseline: better TTFT 500 → 400 ms −20 % better" in text(html)
+    assert "Against the baseline: TTFT 20 % shorter TTFT 500 → 400 ms 20 % shorter" in text(html)
     assert unescape(html).count(f"/compare?run={base}&run={later}") >= 2
     for page in ("/runs", "/"):
         listed = client.get(page).text
@@ -271,7 +301,7 @@ def test_an_open_verdict_offers_the_runs_that_would_settle_it(
     (needed,) = set(re.findall(r"<p>About (\d+) more runs of each would settle it", html))
     plan = {"suite": "triple", "repetitions": "5", "warmups": "1", "runs": needed}
     assert forms(html) == [{"server": "strix-halo-8080", **plan}, {"server": "tower-8080", **plan}]
-    assert "Run A again" in html
+    assert "Run Q8_0 · strix-halo again" in html
     assert f'href="/compare?run=config%3A{open_pair[0]}&amp;run=config%3A{open_pair[1]}"' in html
     answer = client.post("/runs", data=forms(html)[1], follow_redirects=False)
     assert answer.status_code == 303
@@ -294,7 +324,7 @@ def test_only_what_can_be_measured_again_is_offered(
     run(database, other_config or 0, timed(400, 60), hours=5)
     html = client.get(query).text
     assert forms(html) == []
-    assert "The server of A was last measured with another configuration" in text(html)
+    assert "The server of Q8_0 · strix-halo was last measured with another configuration" in text(html)
 
 
 def test_a_settled_verdict_offers_none(client: TestClient, pair: tuple[str, str]) -> None:
@@ -332,4 +362,4 @@ def test_a_disturbed_run_is_marked_in_lists_and_on_its_page(client: TestClient, 
     assert document["run"]["unsound"] == [reason]
     assert f"Warning: No verdict can rest on this run: {reason}." in run_text(document)
     with database.read() as session:
-        assert f"No verdict can rest on this run: {reason}." in shared_run.snapshot(session, later).remarks
+        assert f"No verdict can rest on this run: {reason}." in shared_run.snapshot(session, later).warnings

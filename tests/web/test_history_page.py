@@ -12,6 +12,7 @@ from sqlmodel import col, select
 from app.db.database import Database
 from app.db.tables import Machine, Measurement, Run, now
 from tests.seed import seed
+from tests.web.notebook import text_of
 from tests.year import BUILDS, UPDATE, seed_year
 
 
@@ -194,7 +195,7 @@ def test_a_shift_within_a_configuration_is_marked_and_linked(client: TestClient,
     runs = slow_down(database, "m3-ultra", 8, 0.85)
     assert len(runs) > 11
     page = client.get("/history?machine=m3-ultra").text
-    assert re.search(r"decode 1[3-7] % slower since \d+ \w+ 2026, same configuration", page)
+    assert re.search(r"decode 1[3-7] % slower since \d+ \w+ 2026, no known change of configuration", page)
     assert f'<a href="/runs/{runs[7]}">last run before</a>' in page
     assert f'<a href="/runs/{runs[8]}">first run after</a>' in page
     assert [shape["name"] for shape in figure(page)["layout"]["shapes"] if "name" in shape] == ["worse"]
@@ -211,13 +212,15 @@ def test_the_overview_says_which_level_shifted_lately(client: TestClient, databa
             run.started_at = run.started_at + later if run.started_at else None
             session.add(run)
     page = client.get("/").text
-    assert re.search(r"<strong>Decode 1[3-7] % slower since \d+ \w+ \d{4}, same configuration:</strong> gpt-oss-120b", page)
-    assert f'<a href="/runs/{runs[7]}">last run before</a>' in page
+    change = r"1[3-7] % slower since \d+ \w+ \d{4}, no known change of configuration gpt-oss-120b"
+    assert re.search(change, text_of(page))
+    assert "One change for the worse still holds." in page
+    assert f'/compare?run={runs[7]}&amp;run={runs[8]}"' in page
     with database.write() as session:
         for run in session.exec(select(Run)).all():
             run.started_at = run.started_at - timedelta(days=60) if run.started_at else None
             session.add(run)
-    assert "same configuration" not in client.get("/").text
+    assert "no known change of configuration" not in client.get("/").text
 
 
 def test_a_slow_drift_is_news_and_no_shift(client: TestClient, database: Database) -> None:
@@ -236,11 +239,11 @@ def test_a_slow_drift_is_news_and_no_shift(client: TestClient, database: Databas
             for measured in session.exec(decodes):
                 measured.value = 50 * 0.8 ** (number / (count - 1))
                 session.add(measured)
-    expected = r"ecode has been drifting by −\d\.?\d* % a (month|week) since \d+ \w+ \d{4}, same configuration"
+    slope = r"−\d\.?\d* % a (month|week) since \d+ \w+ \d{4}"
+    expected = rf"ecode has been drifting by {slope}, no known change of configuration"
     overview = client.get("/").text
-    assert re.search(rf'<div class="notice warn shift">\s*<p><strong>D{expected}:</strong> gpt-oss-120b', overview)
-    assert f'<a href="/runs/{runs[0]}">first run</a>' in overview
-    assert f'<a href="/runs/{runs[-1]}">newest one</a>' in overview
+    assert re.search(rf"worse D{expected} gpt-oss-120b", text_of(overview))
+    assert f'/compare?run={runs[0]}&amp;run={runs[-1]}"' in overview
     page = client.get("/history?machine=m3-ultra").text
     assert re.search(rf"d{expected}", page)
     assert "last run before" not in page

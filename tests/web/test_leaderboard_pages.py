@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -17,11 +18,10 @@ from app.core import files
 from app.core.settings import Settings
 from app.db.database import Database
 from app.db.migrate import migrate
-from tests.seed import MODELS
 from tests.web.notebook import pages, text_of
 from tests.year import WRONG, seed_year
 
-UPDATED = {"machine": "strix-halo", "until": "2026-06-25"}
+UPDATED: dict[str, Any] = {"machine": "strix-halo", "until": "2026-06-25"}
 """Just after the update that cost speed."""
 
 
@@ -42,13 +42,13 @@ def year(folder: Path) -> Iterator[TestClient]:
         yield client
 
 
-def ask(client: TestClient, path: str, status: int = 200, **parameters: str) -> str:
+def ask(client: TestClient, path: str, *, status: int = 200, **parameters: Any) -> str:
     answer = client.get(f"{path}?{urlencode(parameters)}" if parameters else path)
     assert answer.status_code == status, answer.text
     return answer.text
 
 
-def figures(page: str) -> list[dict[str, object]]:
+def figures(page: str) -> list[dict[str, Any]]:
     scripts = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
     return [json.loads(script) for script in scripts]
 
@@ -83,14 +83,24 @@ def test_every_column_sorts_and_keeps_the_filters(year: TestClient) -> None:
 
 
 def test_problems_of_an_address_are_said_and_the_rest_is_shown(year: TestClient) -> None:
-    text = text_of(ask(year, "/models", 422, by="speed", machine="workstation"))
+    text = text_of(ask(year, "/models", status=422, by="speed", machine="workstation"))
     assert "A leaderboard is about a metric such as" in text
     assert "Mistral-Small-24B Q4_K_M" in text
     assert "No result matches" in ask(year, "/models", machine="nowhere")
 
 
+def test_the_number_of_runs_leads_to_their_history(year: TestClient) -> None:
+    page = ask(year, "/models", machine="strix-halo", model="Gemma-3-27B")
+    links = re.findall(r'href="(/history\?[^"]+)" title="[^"]+">(\d+)</a>', page)
+    assert len(links) == 4
+    for link, count in links:
+        history = figures(ask(year, link.replace("&amp;", "&")))[0]
+        shown = {run for trace in history["data"] for run in trace.get("customdata", ())}
+        assert len(shown) == int(count)
+
+
 def test_csv_and_json_have_the_rows_of_the_page(year: TestClient) -> None:
-    parameters = {"machine": "workstation", "by": "ttft"}
+    parameters: dict[str, Any] = {"machine": "workstation", "by": "ttft"}
     rows = list(csv.DictReader(io.StringIO(ask(year, "/models.csv", **parameters))))
     document = year.get("/api/v1/best", params=parameters).json()
     assert [row["best_run"] for row in rows] == [row["best"]["run"] for row in document["rows"]]
@@ -112,8 +122,8 @@ def test_the_command_prints_the_same(folder: Path, year: TestClient, monkeypatch
 
 def test_what_an_address_narrows_down_to_stays_when_the_form_is_sent(year: TestClient) -> None:
     filters = {"machine": "strix-halo", "server": "strix-halo", "label": "fast", "engine": "llama.cpp", "text": "fans"}
-    for path, name in (("/models", {}), ("/models/named", {"name": "Gemma-3-27B"})):
-        page = ask(year, path, **filters, **name)
+    for path in ("/models", "/models/named"):
+        page = year.get(path, params={**filters, "name": "Gemma-3-27B"}).text
         for parameter, value in filters.items():
             control = re.search(rf'<(select|input)[^>]* name="{parameter}"[^>]*>', page)
             assert control, (path, parameter)
@@ -127,9 +137,7 @@ def test_nothing_measured_yet(client: TestClient) -> None:
 # --- the page of a model ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in MODELS if name in ("Qwen3-30B-A3B", "Gemma-3-27B", "Mistral-Small-24B")]
-)
+@pytest.mark.parametrize("name", ["Qwen3-30B-A3B", "Gemma-3-27B", "Mistral-Small-24B"])
 def test_two_clicks_lead_to_the_answer(year: TestClient, name: str) -> None:
     link = f'href="/models/named?{urlencode({"name": name})}"'
     assert link in ask(year, "/models")
@@ -149,21 +157,23 @@ def test_the_fastest_and_what_it_costs(year: TestClient) -> None:
     assert re.search(r"GB of 192 GB, computed", on_mac)
 
 
-def test_charts_never_mix_machines(year: TestClient) -> None:
+def test_charts_never_mix_machines_or_builds(year: TestClient) -> None:
+    """Two machines: one with a curve of contexts, both with a chart of builds, where a quantization looks the same."""
     page = ask(year, "/models/named", name="Qwen3-30B-A3B")
-    assert len(figures(page)) == 4
-    (with_depth,) = [
-        trace
-        for figure in figures(page)
-        for trace in figure["data"]  # type: ignore[attr-defined]
-        if len(trace["x"]) > 1 and trace["name"].startswith("Q4_K_M b") and max(map(str, trace["x"])) < "a"
-    ]
-    assert with_depth["x"] == sorted(with_depth["x"])
-    assert with_depth["y"] == sorted(with_depth["y"], reverse=True)
+    by_build, by_context, also_by_build = figures(page)
+    ceiling, curve = by_context["data"]
+    assert ceiling["meta"]["role"] == "roof"
+    assert re.fullmatch(r"Q4_K_M b\d{4}", curve["name"])
+    assert curve["y"] == sorted(curve["y"], reverse=True)
+    assert len(set(curve["customdata"])) == 1
+    assert max(by_build["data"][0]["y"]) > 2 * max(also_by_build["data"][0]["y"])
+    looks = {trace["name"]: trace["meta"]["series"] for trace in also_by_build["data"]}
+    assert curve["meta"]["series"] == looks["Q4_K_M"]
+    assert f"{curve['name']}: decode falls from" in text_of(page)
 
 
 def test_a_model_that_there_is_not(year: TestClient) -> None:
-    assert "There is no model called" in text_of(ask(year, "/models/named", 404, name="GPT-9"))
+    assert "There is no model called" in text_of(ask(year, "/models/named", status=404, name="GPT-9"))
     assert year.get("/models/named").status_code == 422
 
 

@@ -80,13 +80,12 @@ def text(client: TestClient, database: Database, base: str, compared_id: str) ->
         comparison = compare(session, [base, compared_id], engines.titles())
         standing = standings(session, [compared_id]).get(compared_id)
         document = run_document(session, compared_id)
-        remarks = shared.snapshot(session, [base, compared_id]).remarks
-    terminal = re.search(r"B against A: (?:no verdict|\S+ (\w+))\.", comparison_text(comparison))
+        (share,) = shared.snapshot(session, [base, compared_id]).verdicts
+    terminal = re.search(r" against .+?: (?:no verdict|\S+ (\w+))\.", comparison_text(comparison))
     page = client.get(f"/compare?{query}").text
     line = re.search(r'verdict-line">.*?(?:verdict-(\w+)|no verdict)', page, re.DOTALL)
     listed = client.get("/runs").text
     mark = re.search(rf'verdict-(\w+)" href="/compare\?run={base}&amp;run={compared_id}"', listed)
-    share = next(remark for remark in remarks if remark.startswith("Result B against A")).partition(" · ")[2]
     assert terminal
     assert line
     verdicts: dict[str, str | None] = {
@@ -94,7 +93,7 @@ def text(client: TestClient, database: Database, base: str, compared_id: str) ->
         "API": client.get(f"/api/v1/compare?{query}").json()["pairs"][0]["verdict"],
         "terminal": terminal[1],
         "page": line[1],
-        "share": None if share == "they cannot be compared" else share,
+        "share": share.verdict or None,
     }
     if standing:  # a hidden or failed run has none
         title = re.search(

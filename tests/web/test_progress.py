@@ -1,5 +1,6 @@
 """Watching a run and ending it."""
 
+import json
 import re
 import threading
 import time
@@ -8,8 +9,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.core.configuration import Snapshot
+from app.core.samples import Workload
+from app.core.settings import Settings
 from app.db import configs, runs
 from app.db.database import Database
+from app.measure import workers
+from app.measure.live import LiveWriter
 from tests.waiting import until
 
 
@@ -153,3 +158,33 @@ def test_a_note_is_edited(client: TestClient, database: Database, queued: str) -
 @pytest.mark.parametrize("path", ["/runs/nonesuch/progress", "/runs/nonesuch/events"])
 def test_an_unknown_run_is_no_stream(client: TestClient, path: str) -> None:
     assert client.get(path).status_code == 404
+
+
+def test_a_dot_for_each_sample(client: TestClient, database: Database, queued: str) -> None:
+    marks = [["512/128/1/0", "d", "dfp"], ["2000/128/2/0", "pp", "pppp"]]
+    start(database, queued, phase="Measuring.", marks=marks)
+    page = client.get(f"/runs/{queued}/progress").text
+    states = re.findall(r'class="dot dot-(\w+)( dot-warmup)?"', page)
+    assert [state for state, _ in states] == ["done", "done", "flagged", "running", *["planned"] * 6]
+    assert [bool(warmup) for _, warmup in states] == [True, *[False] * 3, True, True, *[False] * 4]
+    assert "2,000 prompt tokens, 2 streams" in page
+
+
+def test_the_stream_brings_what_is_arriving(
+    client: TestClient, database: Database, settings: Settings, queued: str
+) -> None:
+    run_id = start(database, queued, phase="Measuring.")
+    text = "<b>Once</b> upon a time"
+    chunk = json.dumps({"choices": [{"index": 0, "delta": {"content": text}}]})
+    with LiveWriter(workers.live_path(settings, queued)) as writer:
+        writer.begin_round("llama.cpp", Workload(512, 128), is_warmup=False)
+        writer.add_stream([(1, f"data: {chunk}\n\n".encode())])
+        ending = threading.Timer(2, end, (database, run_id))
+        ending.start()
+        events = messages(client.get(f"/runs/{queued}/events").text)
+        ending.join()
+    live = [json.loads(data) for name, data in events if name == "live"]
+    assert "".join(state["text"] for state in live) == text
+    assert live[-1]["words"] == "1 of 128 tokens so far"
+    assert live[0]["is_new"]
+    assert events[-1][0] == "done"

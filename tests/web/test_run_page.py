@@ -164,7 +164,7 @@ def test_points_left_out_and_warnings_are_said(client: TestClient, database: Dat
 
 def test_what_changed_in_words(client: TestClient, database: Database, seeded: list[str]) -> None:
     first = read(client, seeded[0])
-    assert "this is the first configuration measured on this server." in first
+    assert "this is the first configuration of this model on this machine." in first
     everything = " ".join(read(client, public_id) for public_id in seeded)
     assert "→" in everything
 
@@ -183,11 +183,11 @@ def test_a_change_is_set_beside_the_run_before(client: TestClient, database: Dat
     new = add_run(database, samples, suite_sha256="a" * 64, config_id=other_config, started_at=now)
     text = read(client, new)
     assert "Context 4,096 → 65,536" in text
-    assert re.search(r"TTFT 500 → 400 ms −20 % ", text)
-    assert re.search(r"Decode [\d.]+ → [\d.]+ tok/s ±0 % ", text)
+    assert re.search(r"TTFT 500 → 400 ms 20 % shorter", text)
+    assert re.search(r"Decode [\d.]+ → [\d.]+ tok/s unchanged \(inconclusive\)", text)
     assert f'href="/runs/{old}"' in client.get(f"/runs/{new}").text
     alone = read(client, add_run(database, samples, suite_sha256="b" * 64, config_id=other_config, started_at=now))
-    assert "The previous configuration has no run of this suite." in alone
+    assert "which has no finished run of this suite." in alone
 
 
 @pytest.mark.parametrize("status", ["queued", "running"])

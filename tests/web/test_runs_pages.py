@@ -65,12 +65,18 @@ def test_hostile_text_stays_text(client: TestClient, database: Database, seeded:
 
 def test_the_form_offers_servers_suites_and_what_is_not_known(client: TestClient, server: str) -> None:
     page = client.get("/runs/new").text
-    for text in (f'value="{server}" selected', 'value="triple" checked', "Lengths", "KV cache type K", "Enter it once"):
+    for text in (
+        f'value="{server}" selected',
+        'value="triple" checked',
+        "Lengths",
+        "KV cache type K",
+        "Enter what you know",
+    ):
         assert text in page
 
 
 def test_a_suite_that_does_not_fit_says_so_before_it_runs(client: TestClient, server: str) -> None:
-    page = client.get(f"/runs/new/checks?server={server}&suite=lengths", headers={"hx-request": "true"}).text
+    page = client.get(f"/runs/new/plan?server={server}&suite=lengths", headers={"hx-request": "true"}).text
     assert "8,0" in page
     assert "4,096" in page
     assert "<html" not in page
@@ -130,24 +136,6 @@ def test_a_form_that_makes_no_sense_queues_nothing(
         assert not runs.counts_by_status(session)
 
 
-def test_overview_leads_a_newcomer_step_by_step(client: TestClient) -> None:
-    assert "Add this machine" in client.get("/").text
-    client.post("/machines", data={"name": "box"})
-    page = client.get("/").text
-    assert page.count('class="finished"') == 1
-    assert "Add a server" in page
-
-
-def test_overview_shows_the_newest_of_each_configuration(client: TestClient, seeded: list[str]) -> None:
-    page = client.get("/").text
-    ids = listed(page)
-    assert seeded[-1] in ids
-    assert len(ids) == len(set(ids)) < 20
-    for tile in ("Fastest decode", "Lowest TTFT", "done</a>", "Nothing is being measured"):
-        assert tile in page
-    assert '<svg class="sparkline"' in page
-
-
 def test_running_again_keeps_what_was_asked_for(client: TestClient, database: Database, seeded: list[str]) -> None:
     plan = {"repetitions": 7, "warmups": 2, "model": None}
     page = client.get(f"/runs/{add_run(database, [made_sample(0, Workload(512, 16), 100, 50)], plan=plan)}").text
@@ -193,21 +181,10 @@ def test_running_again_measures_the_same_of_several_models(
     assert dict(re.findall(r'name="(\w+)"[^>]* value="([^"]*)"', form)).get("model") == model
 
 
-def test_tiles_compare_runs_of_one_suite_only(client: TestClient, database: Database, seeded: list[str]) -> None:
-    point = Workload(200, 16)
-    quick = add_run(database, [made_sample(0, point, 1.0, 9000.0)], suite_key="lengths", suite_sha256="1" * 64)
-    page = client.get("/").text
-    tiles, _, table = page.partition("<table")
-    assert quick not in tiles
-    assert quick in table
-    assert "Fastest decode</a>, suite triple" in tiles
-
-
 def test_rows_say_what_tells_configurations_apart(client: TestClient, seeded: list[str]) -> None:
-    for path in ("/", "/runs"):
-        page = client.get(path).text
-        assert "llama.cpp b6400 · KV cache type K q8_0" in page
-        assert re.search(r"OpenAI[^<]* · Context 32,768 · night", page)
+    page = client.get("/runs").text
+    assert "llama.cpp b6400 · KV cache type K q8_0" in page
+    assert re.search(r"OpenAI[^<]* · Context 32,768 · night", page)
 
 
 def test_a_row_says_which_of_several_points_it_shows(client: TestClient, database: Database, seeded: list[str]) -> None:

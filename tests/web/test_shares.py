@@ -102,6 +102,48 @@ def test_a_title_may_be_edited(client: TestClient, run_id: str) -> None:
     assert "My &lt;first&gt; rig" in client.get("/shares").text
 
 
+def test_a_private_link_says_who_can_open_it_and_offers_what_can_be_sent(client: TestClient, run_id: str) -> None:
+    query = f"kind=run&run={run_id}"
+    page = preview(client, query)
+    assert "Only people on this machine can open links to this address." in page
+    slug = share(client, query)
+    listed = client.get("/shares").text
+    assert "Only people on this machine can open links to this address. Send the file" in listed
+    for form in (".html", ".md", ".png"):
+        assert f'href="/s/{slug}{form}"' in listed
+    assert "Content-Security-Policy" in client.get(f"/shares/new/file?{query}").text
+    assert client.get(f"/shares/new/markdown?{query}").text.startswith("**")
+    for name in ("file", "markdown", "card"):
+        assert f'href="/shares/new/{name}?kind=run&amp;run={run_id}' in page
+
+
+def test_a_public_address_is_in_every_link(settings: Settings, database: Database, run_id: str) -> None:
+    public = settings.model_copy(update={"public_url": "https://bench.example.org/roofmark"})
+    with browser(public, database) as client:
+        slug = share(client, f"kind=run&run={run_id}")
+        address = f"https://bench.example.org/roofmark/s/{slug}"
+        page = client.get(f"/s/{slug}").text
+        assert f'property="og:image" content="{address}.png"' in page
+        assert f'property="og:url" content="{address}"' in page
+        assert f"({address})" in client.get(f"/s/{slug}.md").text
+        listed = client.get("/shares").text
+        assert f'<code id="link-1">{address}</code>' in listed
+        assert "Only people" not in listed
+        assert client.get("/s/none", headers={"host": "bench.example.org"}).status_code == 404
+
+
+def test_a_comparison_carries_the_warnings_of_its_runs(client: TestClient, database: Database, run_id: str) -> None:
+    with database.write() as session:
+        run = session.exec(select(Run).where(Run.public_id == run_id)).one()
+        run.evidence = {**run.evidence, "unsound": [{"kind": "machine_busy", "when": "before", "share": 0.53}]}
+        session.add(run)
+    slug = share(client, COMPARISON)
+    for form in ("", ".md", ".json", ".csv"):
+        text = client.get(f"/s/{slug}{form}").text
+        assert "this machine was busy before the run (53 %)" in text
+        assert "strix-halo" not in text
+
+
 def test_slugs_are_long_and_never_the_same(client: TestClient, run_id: str) -> None:
     slugs = {share(client, f"kind=run&run={run_id}") for _ in range(5)}
     assert len(slugs) == 5
@@ -269,11 +311,15 @@ def test_a_run_of_a_suite_that_is_gone_is_shared_without_its_prompt(
     assert "Prompt text" not in preview(client, f"kind=run&run={run_id}")
 
 
-def test_two_runs_of_the_same_are_told_by_their_ratios(client: TestClient, run_id: str) -> None:
-    page = client.get(f"/s/{share(client, COMPARISON)}").text
-    assert "Qwen3-30B-A3B Q8_0: 2 times the same" in page
-    assert page.count(" · B over A</h2>") == 3
-    assert "Result B against A · " in page
+def test_two_runs_of_the_same_are_told_by_their_days(client: TestClient, run_id: str) -> None:
+    slug = share(client, COMPARISON)
+    page, markdown = client.get(f"/s/{slug}").text, client.get(f"/s/{slug}.md").text
+    title = re.search(r"Qwen3-30B-A3B: (\d{4}-\d\d-\d\d) against (\d{4}-\d\d-\d\d)", page)
+    assert title
+    assert title[1] != title[2]
+    assert page.count('class="value-bar') == 6
+    for text in (page, markdown):
+        assert f"{title[1]} against {title[2]}" in text
 
 
 def test_points_with_several_streams_are_told_apart(client: TestClient, run_id: str, database: Database) -> None:
@@ -305,7 +351,7 @@ def test_runs_that_cannot_be_compared_say_so(client: TestClient, database: Datab
         ids = seed(session, runs=30)
     lengths, triple = ids[10], ids[11]
     page = client.get(f"/s/{share(client, f'kind=comparison&run={lengths}&run={triple}')}").text
-    assert "Result B against A · they cannot be compared" in page
+    assert "They cannot be compared" in page
     assert lengths not in page
 
 

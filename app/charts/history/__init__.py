@@ -12,6 +12,7 @@ from app.charts.history.panels import Panel, Span, layout_of, panels_of
 from app.core.arrays import np
 from app.core.i18n import _, enumerated, joined, lower_first, ngettext
 from app.core.units import format_date, format_number, plural
+from app.core.unknown_settings import has_unknown_settings
 from app.db.configs import ConfigDescription
 from app.metrics import HEADLINE_METRICS
 from app.metrics.base import Metric
@@ -72,9 +73,11 @@ def history(
     lines = lines_of(points, configs, titles, look.by, engine_titles, hardware, index)
     span = look.span or Span.of(points)
     drawn_roofs = roofs if look.has_roofs else _near_roofs(points, panels, lines, roofs)
+    changed = {shift.config_id for shift in shifts} | {drift.config_id for drift in drifts}
+    known = {config_id for config_id in changed if not has_unknown_settings(configs[config_id].snapshot)}
     lists = (
-        marks.shift_list(shifts, metrics, titles, run_link),
-        marks.drift_list(drifts, metrics, titles, run_link),
+        marks.shift_list(shifts, metrics, titles, run_link, known),
+        marks.drift_list(drifts, metrics, titles, run_link, known),
     )
     return Figure(
         data=_traces(points, lines, panels, run_link, titles, drawn_roofs, shifts, look, span),

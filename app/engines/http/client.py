@@ -1,7 +1,7 @@
 """`ServerClient`: one warm connection to one measured server."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from types import TracebackType
@@ -44,6 +44,9 @@ class ServerClient:
         """The model that questions after the server's state are about, where it answers for each by itself."""
         self.backend = backend
         """Key of the engine that runs the model, where the server is a gateway in front of it."""
+        self.on_stream: Callable[[Sequence[tuple[int, bytes]]], None] | None = None
+        """Called when a streamed body begins, with the list of its pieces (arrival in `perf_counter_ns`, bytes) that is
+        about to grow."""
         self._behind = ""
         self.settings = settings
         self.cleaner = TextCleaner(api_key)
@@ -108,7 +111,7 @@ class ServerClient:
 
     def sibling(self) -> "ServerClient":
         """Another connection to the same server, for one more stream at the same time."""
-        return ServerClient(
+        client = ServerClient(
             self.base_url,
             self._api_key,
             self.settings,
@@ -116,6 +119,8 @@ class ServerClient:
             model=self.model,
             backend=self.backend,
         )
+        client.on_stream = self.on_stream
+        return client
 
     def behind(self, path: str) -> "ServerClient":
         """A view, on the same connection, of the server that a gateway lets us reach below `path`.

@@ -89,6 +89,7 @@ class ChatEngine(Engine):
                 idle_timeout_s=settings.idle_timeout_s,
                 max_tokens=_MAX_EVENTS_BASE + _MAX_EVENTS_PER_TOKEN * request.output_tokens,
                 max_bytes=_MAX_BYTES_BASE + _MAX_BYTES_PER_TOKEN * request.output_tokens,
+                on_start=client.on_stream,
             )
 
     def _cache_defeat(self, request: CompletionRequest, negotiation: Negotiation) -> CacheDefeat:

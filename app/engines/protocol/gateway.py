@@ -99,7 +99,13 @@ def engine_of_command(words: Sequence[str]) -> Engine | None:
 
 
 def arguments_of(engine: Engine, words: Sequence[str]) -> ModelArguments | None:
-    """The settings in the engine's own part of a command line; None where the line does not show where that begins.
+    """The settings in the engine's own part of a command line; None where the line does not show where that begins."""
+    own = own_arguments(engine, words)
+    return None if own is None else engine.read_arguments(own)
+
+
+def own_arguments(engine: Engine, words: Sequence[str]) -> Sequence[str] | None:
+    """The engine's own part of a command line, after its program; None where the line does not name that.
 
     The program of a fork may have the name of the engine that it was made from.
     """
@@ -107,7 +113,7 @@ def arguments_of(engine: Engine, words: Sequence[str]) -> ModelArguments | None:
     models = [other for other in engines.all() if isinstance(engine, type(other)) and other is not engine]
     programs = [*engine.programs, *(name for other in models for name in other.programs)]
     place = program_of(words, programs, is_last=is_container)
-    return None if place is None else engine.read_arguments(words[place + 1 :])
+    return None if place is None else words[place + 1 :]
 
 
 def described_behind(view: ServerClient) -> ServerInfo | None:

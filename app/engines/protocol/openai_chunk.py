@@ -37,7 +37,7 @@ _MAX_DEPTH = 6
 class Texts:
     """The token text of one chunk, and the kind of event that it makes."""
 
-    __slots__ = ("answer", "kind", "size_bytes")
+    __slots__ = ("answer", "kind", "reasoning", "size_bytes")
 
     def __init__(self, chunk: Mapping[str, Any]) -> None:
         source = first_choice(chunk) or chunk
@@ -47,7 +47,7 @@ class Texts:
                 break
         content = next(filter(any, (content_of(source.get(key)) for key in _ANSWER_FIELDS)), content_of(None))
         self.answer = content.answer
-        reasoning = content.reasoning or reasoning_in(source)
+        reasoning = self.reasoning = content.reasoning or reasoning_in(source)
         tool = _tool_text(source.get("tool_calls")) or _function_text(source.get("function_call"))
         self.size_bytes = sum(len(text.encode("utf-8", "replace")) for text in (self.answer, reasoning, tool))
         self.kind = Kind.ANSWER if self.answer else Kind.REASONING if reasoning else Kind.TOOL if tool else Kind.EMPTY

@@ -90,14 +90,20 @@ def record(
     idle_timeout_s: float,
     max_tokens: int,
     max_bytes: int,
+    on_start: Callable[[Sequence[Row]], None] | None = None,
 ) -> Recording:
     """Reads the body until it ends, breaks, pauses too long or grows too large: `Recording.end` says which.
+
+    `on_start` gets, once, the list that the pieces are going to be put into: whoever wants to see them arrive looks at
+    it from another thread, and the loop does nothing for that.
 
     Bytes are parsed while they arrive only until the first token. From then on pauses are limited more tightly, and
     only an event that `is_alive` ends a pause: a stream of keep-alives times out.
     """
     answer.limit.end_at(answer.sent_ns + int(first_token_timeout_s * 1e9))
     loop = _TimedLoop(answer, is_token, is_alive, idle_timeout_s, max_tokens, max_bytes)
+    if on_start is not None:
+        on_start(loop.rows)
     waits_before = _scheduler_waits()
     with _no_garbage_collection():
         end = loop.run()

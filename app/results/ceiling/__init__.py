@@ -13,14 +13,7 @@ limits      what limits a result, with the evidence, and what to change first
 
 from app.results.ceiling.analysis import DecodeAnalysis, analyze_decode
 from app.results.ceiling.cards import Unknown
-from app.results.ceiling.configs import (
-    CeilingRequest,
-    ConfigCeiling,
-    Decode,
-    config_ceilings,
-    decode_ceilings,
-    decodes_of,
-)
+from app.results.ceiling.configs import CeilingRequest, ConfigCeiling, config_ceilings, decode_ceilings
 from app.results.ceiling.fit import fit_of
 from app.results.ceiling.limits import Evidence, Limit, Limits, limits, limits_of_run
 from app.results.ceiling.machine import DeviceUse, ModelUse, machine_uses
@@ -29,7 +22,6 @@ from app.results.ceiling.points import (
     PointCeiling,
     RunCeiling,
     context_of,
-    decode_of,
     flag_above_ceiling,
     run_ceiling,
     run_ceilings,
@@ -39,7 +31,6 @@ from app.results.ceiling.predictions import predictions_on
 __all__ = [
     "CeilingRequest",
     "ConfigCeiling",
-    "Decode",
     "DecodeAnalysis",
     "DeviceShare",
     "DeviceUse",
@@ -55,8 +46,6 @@ __all__ = [
     "config_ceilings",
     "context_of",
     "decode_ceilings",
-    "decode_of",
-    "decodes_of",
     "fit_of",
     "flag_above_ceiling",
     "limits",

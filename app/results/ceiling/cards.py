@@ -23,6 +23,8 @@ class Unknown:
     remedy: str
     about: str
     """Where the remedy is: machine, model or configuration."""
+    is_measurable: bool = False
+    """Whether Roofmark itself can measure what is missing, on the machine."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The ceilings of many configurations, each with the share that its newest or fastest decode reaches."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, and_, func, not_, or_, select
@@ -68,11 +68,6 @@ def fastest_decodes(session: Session, machine_id: int) -> list[Decode]:
     speeds = select(col(Run.id).label("id"), place.label("place")).join(Measurement, _IS_DECODE)
     ranked = speeds.where(*_done(machine_id)).subquery()
     return _decodes(session, select(ranked.c.id).where(ranked.c.place == 1))
-
-
-def decodes_of(session: Session, public_ids: Collection[str]) -> list[Decode]:
-    """Returns the decode speeds of some runs, the newest first; runs without one are missing."""
-    return _decodes(session, select(col(Run.id)).where(col(Run.public_id).in_(public_ids)))
 
 
 _HAS_ONE_STREAM = col(Run.main_point_key).like("%/%/1/%")

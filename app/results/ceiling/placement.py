@@ -265,6 +265,7 @@ def _without_bandwidth(owner: MachineDevice | None, overflow: str | None = None)
             joined(as_sentence(overflow), reason) if overflow else reason,
             _("Measure it, or enter it."),
             "machine",
+            is_measurable=True,
         )
     reason = _("The bandwidth of the machine's {device} is unknown.", device=owner.name)
     return Unknown(reason, _("Pick the device from the catalogue."), "machine")

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from app.core.config_settings import NOT_STATED
 from app.core.configuration import Snapshot, distinguishing_weights, model_names
 from app.core.i18n import _, joined, separator
-from app.core.unknown_settings import UnknownField, unknown_fields, unknown_text
+from app.core.unknown_settings import unknown_text
 from app.db.configs import snapshot_of
 from app.db.tables import Run
 from app.results.fields.field import Field, RunContext
 from app.results.fields.registry import context_fields
 from app.results.hardware import describe_devices, device_changes, thaw_devices
+from app.results.unknown import Side, unknown_between
 
 _NO_SNAPSHOT = Snapshot("", None, "", None, {})
 _FIRST = ("machine", "hardware")
@@ -131,17 +132,18 @@ def differing_settings(differences: Sequence[Difference], base: int, compared: i
     )
 
 
-def unknown_settings(base: Run, compared: Run) -> tuple[str, ...]:
+def unknown_settings(base: Run, compared: Run, *, has_values: bool = True) -> tuple[str, ...]:
     """Returns what at least one of two results does not state, and what may differ unseen: each in words, with both
-    values where one is known, such as "KV cache type K (q8_0 / not stated)"."""
-    snapshots = [
-        snapshot_of(side.config, side.model) if side.config and side.model else _NO_SNAPSHOT
+    values where one is known, such as "KV cache type K (q8_0 / not stated)"; on request titles alone."""
+    sides = [
+        Side(
+            snapshot_of(side.config, side.model) if side.config and side.model else _NO_SNAPSHOT,
+            bool(side.hardware),
+            side.evidence.get("process"),
+        )
         for side in (base, compared)
     ]
-    fields = unknown_fields(*snapshots)
-    if not (base.hardware and compared.hardware):
-        fields.append(UnknownField(_("Hardware")))
-    return tuple(field.words for field in fields)
+    return tuple(field.words if has_values else field.title for field in unknown_between(*sides))
 
 
 def verdict_subject_text(settings: Sequence[str], unknown: Sequence[str] = ()) -> str:

@@ -96,7 +96,10 @@ def _reference(session: Session, name: str, anchor: str) -> Reference:
     before = previous(session, run)
     if before is None or before.public_id is None:
         raise NotFound(
-            _("Before run {anchor}, its server had no other configuration that played the same suite.", anchor=anchor)
+            _(
+                "Before run {anchor}, its machine had no other configuration of its model with the same suite.",
+                anchor=anchor,
+            )
         )
     return Reference(before.public_id, is_config)
 

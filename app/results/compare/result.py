@@ -6,7 +6,7 @@ from typing import Any
 
 from app.core.i18n import N_, _, enumerated, joined, lower_first, ngettext
 from app.core.samples import Workload
-from app.core.units import plural
+from app.core.units import format_number, plural
 from app.metrics import metrics
 from app.results.compare.differences import Difference
 from app.stats.runs import RunScatter
@@ -86,12 +86,18 @@ class MetricRow:
 
     @property
     def best(self) -> int | None:
-        """The place of the best value; None without two different ones."""
+        """The place of the best value; None where nothing stands out: without two values, where another one reads the
+        same, and where the verdict is that it is no better than the first."""
         values = {place: cell.value for place, cell in enumerate(self.cells) if cell.value is not None}
-        if len(set(values.values())) < 2:
+        if len(values) < 2:
             return None
         choose = max if self.better == "higher" else min
-        return choose(values, key=lambda place: values[place])
+        best = choose(values, key=lambda place: values[place])
+        texts = [format_number(value) for value in values.values()]
+        own = self.cells[best].ratio
+        ratios = [cell.ratio for cell in self.cells if cell.ratio] if own is None else [own]
+        is_alike = bool(ratios) and all(ratio.verdict is Verdict.SAME for ratio in ratios)
+        return None if is_alike or texts.count(format_number(values[best])) > 1 else best
 
     @property
     def common_count(self) -> int | None:

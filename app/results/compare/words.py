@@ -7,9 +7,8 @@ good, so that no colour is needed.
 from collections.abc import Mapping
 
 from app.core.i18n import N_, _, enumerated, joined, lower_first
-from app.core.units import format_number, format_size
+from app.core.units import format_quantity, format_size
 from app.metrics import metrics
-from app.metrics.base import Metric
 from app.results.compare.result import Comparison
 from app.stats.verdict import Ratio, Verdict, overall
 
@@ -20,7 +19,7 @@ LEGEND: Mapping[str, str] = {
     "worse": N_("worse"),
     "same": N_("the same"),
     "inconclusive": N_("inconclusive"),
-    "mixed": N_("better and worse"),
+    "mixed": N_("mixed"),
 }
 """What the signs mean."""
 
@@ -35,10 +34,19 @@ def change_words(key: str, ratio: float) -> str:
     >>> change_words("decode_tokens_per_s", 0.49), change_words("ttft_ms", 1.12), change_words("ttft_ms", 1)
     ('51 % slower', '12 % longer', 'unchanged')
     """
+    return unit_change_words(metrics()[key].unit, ratio)
+
+
+def unit_change_words(unit: str, ratio: float) -> str:
+    """Returns the same for any quantity of this unit.
+
+    >>> unit_change_words("tok/s", 0.49), unit_change_words("%", 1.12)
+    ('51 % slower', '12 % higher')
+    """
     percent = format_size(ratio - 1)
     if percent == "0.0":
         return _("unchanged")
-    less, more = _pair(metrics()[key])
+    less, more = _pair(unit)
     return _(more if ratio > 1 else less, percent=percent)
 
 
@@ -68,11 +76,12 @@ def verdict_words(ratios: Mapping[str, Ratio]) -> str:
     changed = enumerated(_named(key, change=ratio_words(key, ratios[key])) for key in settled) if settled else ""
     alike = _named(*same, change=_("the same")) if same else ""
     unclear = [
-        _named(key, change=ratio_words(key, ratio))
+        _named(key, change=change_words(key, ratio.value))
         for key, ratio in ratios.items()
         if ratio.verdict is Verdict.INCONCLUSIVE
     ]
-    return joined(changed, alike, enumerated(unclear) if unclear else "", by="; ")
+    open_words = _("perhaps {changes}", changes=enumerated(unclear)) if unclear else ""
+    return joined(changed, alike, open_words, by="; ")
 
 
 def brief_words(ratios: Mapping[str, Ratio]) -> str:
@@ -100,7 +109,7 @@ def best_words(comparison: Comparison) -> str:
     if row is None or row.best is None or len(comparison.subjects) == 2:
         return ""
     cell, name, base = row.cells[row.best], comparison.subjects[row.best].name, comparison.subjects[0].name
-    figure = joined(format_number(cell.value), row.unit)
+    figure = format_quantity(cell.value, row.unit)
     if cell.ratio is None:
         return _("{name} decodes fastest, at {figure}.", name=name, figure=figure)
     change = ratio_words(row.metric, cell.ratio)
@@ -111,31 +120,30 @@ def best_words(comparison: Comparison) -> str:
     )
 
 
-def incomparable_words(comparison: Comparison) -> tuple[str, ...]:
-    """Returns what makes subjects incomparable, or compares more than it seems: other suites, and other machines."""
+def incomparable_words(comparison: Comparison, is_named: bool = True) -> tuple[str, ...]:
+    """Returns what makes subjects incomparable, or compares more than it seems: other suites, and other machines; their
+    names only with `is_named`."""
     suites, machines = (
         list(dict.fromkeys(getattr(subject, part) for subject in comparison.subjects))
         for part in ("suite_key", "machine")
     )
     sentences = []
     if len(suites) > 1:
-        sentences.append(
-            _("These results cannot be compared: they are of different suites, {suites}.", suites=enumerated(suites))
-        )
+        named = _("They cannot be compared: they are of different suites, {names}.", names=enumerated(suites))
+        sentences.append(named if is_named else _("They cannot be compared: they are of different suites."))
     if len(machines) > 1:
-        sentences.append(
-            _(
-                "These results are of different machines, {machines}: every difference may be the machine's.",
-                machines=enumerated(machines),
-            )
+        named = _(
+            "They are of different machines, {names}, so a difference may be the machine's.", names=enumerated(machines)
         )
+        unnamed = _("They are of different machines, so a difference may be the machine's.")
+        sentences.append(named if is_named else unnamed)
     return tuple(sentences)
 
 
-def _pair(metric: Metric) -> tuple[str, str]:
-    if "/s" in metric.unit:
+def _pair(unit: str) -> tuple[str, str]:
+    if unit.endswith("/s"):
         return _SPEED
-    return _TIME if metric.unit == "ms" else _AMOUNT
+    return _TIME if unit == "ms" else _AMOUNT
 
 
 def _named(*keys: str, change: str) -> str:

@@ -20,9 +20,9 @@ from app.results.explore.observations import (
     Observation,
     ObservationSet,
 )
-from app.results.explore.parts import Group, Narrowing, differing_parts, narrow, split
+from app.results.explore.parts import Group, Narrowing, differing_parts, narrow, part_ranking, split
 from app.results.explore.query import View, line_key, value_key
-from app.results.fields.field import Field, FieldValue, RunContext, identity, natural_key, sort_key
+from app.results.fields.field import Field, FieldValue, RunContext, identity, sort_key
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 SPLIT_FIELDS = {"concurrency": ("concurrency",), "depth": ("depth", "context_tokens")}
@@ -372,7 +372,7 @@ def _sorted(data_points: Sequence[DataPoint], x: Field, y: Field, series: Field 
     # memory
     ordered.sort(key=lambda data_point: rank_y(data_point.y))
     ordered.sort(key=lambda data_point: rank_x(data_point.x))
-    rank_parts = _part_ranking({data_point.parts for data_point in data_points})
+    rank_parts = part_ranking({data_point.parts for data_point in data_points})
     ordered.sort(key=lambda data_point: rank_parts[data_point.parts])
     ordered.sort(key=lambda data_point: rank_series(data_point.series))
     return ordered
@@ -384,15 +384,6 @@ def _ranking(field: Field | None, values: Collection[FieldValue | None]) -> Call
         return lambda value: value or 0
     ordered = sorted(values, key=lambda value: sort_key(field, value))
     return {value: rank for rank, value in enumerate(ordered)}.__getitem__
-
-
-def _part_ranking(
-    parts: Collection[tuple[FieldValue | None, ...]],
-) -> dict[tuple[FieldValue | None, ...], int]:
-    def key(values: tuple[FieldValue | None, ...]) -> tuple[Any, ...]:
-        return tuple((value is None, natural_key(value) if isinstance(value, str) else value or 0) for value in values)
-
-    return {values: rank for rank, values in enumerate(sorted(parts, key=key))}
 
 
 def _heterogeneous(groups: Iterable[Sequence[RunContext]], fields: Mapping[str, Field]) -> list[Field]:

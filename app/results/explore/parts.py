@@ -15,7 +15,7 @@ from app.core.config_settings import IDENTITY_SETTINGS, format_setting, ordered_
 from app.core.i18n import N_, _, enumerated, joined
 from app.results.explore.query import PARTS, View
 from app.results.fields.configuration import SETTING_PREFIX
-from app.results.fields.field import Field, FieldValue, RunContext
+from app.results.fields.field import Field, FieldValue, RunContext, natural_key
 
 MAX_LINES = 6
 """More lines than this cannot be told apart, so that earlier builds and rarer prompts are left out."""
@@ -235,3 +235,14 @@ def differing_parts(groups: Sequence[Group], active: Collection[str], view: View
     keys = ("hardware", "engine_version", "prompt_tokens")
     mixed = {*view.mixed, *active, *VARYING.get(view.x, ()), *(OF_TIME if view.x == "started_at" else ())}
     return tuple(key for key in keys if key not in mixed and len({_value(key, group.context) for group in groups}) > 1)
+
+
+def part_ranking(
+    parts: Collection[tuple[FieldValue | None, ...]],
+) -> dict[tuple[FieldValue | None, ...], int]:
+    """Returns the rank of each line's parts among all of them; unknown values come last."""
+
+    def key(values: tuple[FieldValue | None, ...]) -> tuple[Any, ...]:
+        return tuple((value is None, natural_key(value) if isinstance(value, str) else value or 0) for value in values)
+
+    return {values: rank for rank, values in enumerate(sorted(parts, key=key))}

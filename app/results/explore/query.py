@@ -57,6 +57,11 @@ class View:
         return bool(self.where.active or self.at or self.among)
 
     @property
+    def limits(self) -> list[str]:
+        """Returns the values that filters and source are set to."""
+        return [*self.where.active.values(), *([self.source] if self.source else [])]
+
+    @property
     def unfiltered(self) -> "View":
         return replace(self.whole, where=RunFilter(), raw=self.raw)
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from app.core.config_settings import NOT_STATED
 from app.core.i18n import N_, _, enumerated, joined, lower_first, noun
-from app.core.units import format_number, format_percent, plural
+from app.core.units import format_number, format_percent, format_quantity, plural
+from app.results.compare.words import unit_change_words
 from app.results.explore.aggregate import DataPoint, ExploreResult
 from app.results.explore.parts import MAX_LINES, Narrowing, part_title
 from app.results.fields.field import Field, FieldValue, format_value
@@ -16,6 +17,8 @@ SAME = 0.02
 
 
 def format_with_unit(field: Field, value: FieldValue) -> str:
+    if isinstance(value, float):
+        return format_quantity(value, field.unit)
     return f"{format_value(value)} {field.unit}".strip()
 
 
@@ -53,14 +56,11 @@ def part_text(key: str, value: FieldValue | None) -> str:
 
 # --- the verdict -----------------------------------------------------------------------------------------------------
 
-_DURATIONS = ("ms", "s")
-_SPEED = "tok/s"
-
 
 def verdict(result: ExploreResult) -> str:
     """Returns one or two sentences that answer what a view asks; empty where it has too few marks.
 
-    The first is about the line with the most observations, the second names the best line.
+    The first is about the line with the most observations, the second names the best line where that is another.
     """
     if result.y.kind != "number" or len(result.data_points) < 2 or result.is_single:
         return ""
@@ -75,7 +75,11 @@ def verdict(result: ExploreResult) -> str:
         )
         if len(lines) > 1:
             along = _("{name}: {sentence}", name=line_title(result, longest[0]), sentence=lower_first(along))
-    return joined(along, _best_line(result, list(lines.values())) if len(lines) > 1 else "")
+    choose = max if result.y.better == "higher" else min
+    best = choose(result.data_points, key=y_number)
+    if len(lines) == 1 or (along and best.line == longest[0].line):
+        return along
+    return joined(along, _best_line(result, best, len(lines)))
 
 
 def _between_categories(result: ExploreResult, line: Sequence[DataPoint]) -> str:
@@ -103,18 +107,8 @@ def _between_categories(result: ExploreResult, line: Sequence[DataPoint]) -> str
         if is_on
         else N_("{y} is {change} with {best} than with {worst}, {high} against {low}.")
     )
-    return _(better, change=_comparative(y, y_number(best) / y_number(worst) if y_number(worst) else 0.0), **values)
-
-
-def _comparative(y: Field, ratio: float) -> str:
-    """Returns by how much a better value differs, as a comparative; `ratio` is the better over the worse."""
-    if y.unit == _SPEED:
-        message = N_("{percent} % faster")
-    elif y.unit in _DURATIONS:
-        message = N_("{percent} % shorter")
-    else:
-        message = N_("{percent} % higher") if ratio > 1 else N_("{percent} % lower")
-    return _(message, percent=format_number(abs(100 * (ratio - 1)), 2 if abs(ratio - 1) < 1 else 3))
+    change = unit_change_words(y.unit, y_number(best) / y_number(worst)) if y_number(worst) else _("better")
+    return _(better, change=change, **values)
 
 
 def _from_end_to_end(result: ExploreResult, line: Sequence[DataPoint]) -> str:
@@ -151,12 +145,10 @@ def _change(first: DataPoint, last: DataPoint) -> str:
     return format_percent(ratio - 1) if ratio < 3 else f"× {format_number(ratio, 2)}"
 
 
-def _best_line(result: ExploreResult, lines: Sequence[Sequence[DataPoint]]) -> str:
-    choose = max if result.y.better == "higher" else min
-    best = choose((choose(line, key=y_number) for line in lines), key=y_number)
+def _best_line(result: ExploreResult, best: DataPoint, lines: int) -> str:
     return _(
         "Best of {lines}: {name} with {y} ({x}).",
-        lines=plural(len(lines), noun("line")),
+        lines=plural(lines, noun("line")),
         name=line_title(result, best),
         y=format_with_unit(result.y, best.y),
         x=format_with_unit(result.x, best.x),

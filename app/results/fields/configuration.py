@@ -7,6 +7,7 @@ from typing import Any
 
 from app.ceiling.number_formats import bits_of_label, kv_bits
 from app.core.config_settings import (
+    DEFAULT,
     IDENTITY_SETTINGS,
     SETTINGS,
     format_setting,
@@ -169,12 +170,15 @@ def setting_field(key: str, values: Collection[Any] = ()) -> Field:
     """Returns the field of a setting. It is a number when each of the `values` in use is; a setting that nobody uses
     has the kind of its type."""
     setting = SETTINGS.get(key)
+    values = [value for value in values if value != DEFAULT]
     is_number = all(map(_is_number, values)) if values else setting is not None and setting.type is int
     title = setting.title if setting is not None else key
 
     def read(context: RunContext) -> FieldValue | None:
         value = context.snapshot.settings.get(key)
         if value is None or (isinstance(value, float) and not math.isfinite(value)):
+            return None
+        if is_number and value == DEFAULT:  # a number that nobody stated
             return None
         return value if is_number else (str(value) if _is_number(value) else format_setting(value, key))
 

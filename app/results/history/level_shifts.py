@@ -24,6 +24,8 @@ _RATES = (
     (timedelta(hours=1), N_("{change} an hour")),
 )
 """The units of a slope: the longest of these that the series lasted for is used."""
+_SAME = N_("{changes} since {at}, same configuration")
+_NO_KNOWN_CHANGE = N_("{changes} since {at}, no known change of configuration")
 
 
 class MetricShift(NamedTuple):
@@ -208,13 +210,14 @@ def moved(shift: MetricShift, metric: Metric) -> str:
     return metric_change(metric.key, 1 + shift.point.change)
 
 
-def shift_words(shift: Shift, metrics: Sequence[Metric]) -> str:
+def shift_words(shift: Shift, metrics: Sequence[Metric], *, is_known: bool = False) -> str:
     """Returns a shift in words, such as "decode 11 % slower since 20 November 2026, same configuration".
 
-    `metrics` are in the order of the readings.
+    `metrics` are in the order of the readings. `is_known`: all settings that a restart may change are known; otherwise
+    nobody can say that the configuration is the same.
     """
     moves = ", ".join(moved(metric_shift, metrics[metric_shift.place]) for metric_shift in shift.metrics)
-    return _("{changes} since {at}, same configuration", changes=moves, at=format_date(shift.at))
+    return _(_SAME if is_known else _NO_KNOWN_CHANGE, changes=moves, at=format_date(shift.at))
 
 
 def rate(drift: MetricDrift) -> str:
@@ -223,9 +226,9 @@ def rate(drift: MetricDrift) -> str:
     return _(message, change=format_percent(drift.drift.ratio ** (unit / drift.lasted) - 1))
 
 
-def drift_words(series: SeriesDrift, metrics: Sequence[Metric]) -> str:
+def drift_words(series: SeriesDrift, metrics: Sequence[Metric], *, is_known: bool = False) -> str:
     """Returns a drift in words, such as "decode has been drifting by −1.2 % a month since 3 March 2026, same
-    configuration"."""
+    configuration"; `is_known` as in `shift_words`."""
     first, *more = (
         {"metric": lower_first(metrics[drift.place].title), "rate": rate(drift)} for drift in series.metrics
     )
@@ -233,4 +236,4 @@ def drift_words(series: SeriesDrift, metrics: Sequence[Metric]) -> str:
         _("{metric} has been drifting by {rate}", **first),
         *(_("{metric} by {rate}", **clause) for clause in more),
     ]
-    return _("{changes} since {at}, same configuration", changes=enumerated(clauses), at=format_date(series.since))
+    return _(_SAME if is_known else _NO_KNOWN_CHANGE, changes=enumerated(clauses), at=format_date(series.since))

@@ -17,9 +17,10 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import NamedTuple
 
-from app.core.i18n import _, enumerated, lower_first, noun
-from app.core.units import format_percent, plural
+from app.core.i18n import _, enumerated, noun
+from app.core.units import plural
 from app.metrics.base import Metric
+from app.results.compare.words import metric_change
 from app.results.hardware import HardwareChange
 from app.results.history.changepoint import FALSE_ALARMS, MIN_CHANGE
 from app.results.history.table import HistoryTable
@@ -30,10 +31,10 @@ from app.results.history.update_scatter import (
     Scope,
     difference,
     hardware_blocks,
+    run_medians,
     version_blocks,
     widening,
 )
-from app.results.history.update_scatter import run_medians as run_medians
 from app.results.series import Series, SeriesIndex
 from app.stats.runs import median_variance
 from app.stats.student import t_quantile, two_sided_p
@@ -337,7 +338,7 @@ def latest_changes(all_updates: Iterable[Update]) -> dict[int, SeriesChange]:
 
 
 def update_words(update: Update, engine_titles: Mapping[str, str]) -> str:
-    """Returns an update with its shifts in words, such as "llama.cpp b5200 → b5600: decode −7.7 % on 3 models"."""
+    """Returns an update with its shifts, such as "llama.cpp b5200 → b5600: decode 7.7 % slower on 3 models"."""
     engine = engine_titles.get(update.engine, update.engine)
     versions = f"{engine} {update.old_version} → {update.new_version}"
     if not update.shifts:
@@ -350,7 +351,7 @@ def shift_phrases(update: Update) -> list[str]:
     return [
         _(
             "{change} on {models}",
-            change=f"{lower_first(shift.metric.title)} {format_percent(shift.ratio - 1)}",
+            change=metric_change(shift.metric.key, shift.ratio),
             models=_models(update.shifted(shift)),
         )
         for shift in update.shifts

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.core import csv_export
-from app.results.leaderboard.rows import BuildChange, Leaderboard, Row
+from app.results.leaderboard.board import Leaderboard
+from app.results.leaderboard.rows import BuildChange, Row
 from app.results.leaderboard.verdict import verdict_words
 from app.stats.verdict import Ratio
 

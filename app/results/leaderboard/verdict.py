@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.core.i18n import N_, _, enumerated
-from app.core.units import format_number
+from app.core.units import format_quantity
 from app.metrics.base import Metric
 from app.results.compare.words import change_words
-from app.results.leaderboard.rows import Leaderboard, Row
+from app.results.leaderboard.board import Leaderboard
+from app.results.leaderboard.rows import Row
 from app.stats.verdict import Ratio, Verdict, judge
 
 MOST_COMPARED = 6
@@ -104,4 +105,4 @@ def place_words(row: Row) -> str:
 
 def value_words(row: Row, metric: Metric) -> str:
     """Returns the best of a row with its unit."""
-    return f"{format_number(row.best.value)} {metric.unit}".strip()
+    return format_quantity(row.best.value, metric.unit)

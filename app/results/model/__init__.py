@@ -1,18 +1,15 @@
 """One model in all of its quantizations: which is the fastest on each machine, and what it costs.
 
 speeds    the quantizations of a model on each machine, compared
-contexts  decode against context, each quantization under its ceiling
 memory    what a configuration takes of the memory that holds it
 verdict   the answer in words
 """
 
-from app.results.model.contexts import ContextCurve
 from app.results.model.memory import MemoryUsed
 from app.results.model.speeds import MachineSpeeds, ModelSpeeds, QuantizationSpeed, model_speeds
 from app.results.model.verdict import machine_words, model_words
 
 __all__ = [
-    "ContextCurve",
     "MachineSpeeds",
     "MemoryUsed",
     "ModelSpeeds",

@@ -7,10 +7,14 @@ from sqlalchemy import select
 from sqlmodel import Session, col
 
 from app.ceiling.fit import Fit
+from app.core.samples import Workload
 from app.core.units import GIGA
-from app.db.tables import Measurement, Run
+from app.db.machines import devices
+from app.db.models import all_stated, best_geometry
+from app.db.tables import Config, Machine, Measurement, Model, Run
 from app.metrics.memory import MEMORY_METRICS
-from app.results.ceiling import Decode, Placement, fit_of
+from app.results.ceiling import Placement, fit_of, resolve_placement
+from app.results.hardware import gpu_share_of, resolve_hardware
 
 ON_GPUS, IN_SYSTEM = MEMORY_METRICS
 
@@ -52,13 +56,36 @@ class MemoryUsed:
         return None
 
 
-def memory_used(decode: Decode, placement: Placement | None, measured_gb: Mapping[str, float]) -> MemoryUsed | None:
-    """Returns the memory of a run's configuration; None where nothing is known of it."""
-    fit = fit_of(placement, decode.config, decode.point.mean_context()) if placement else None
-    return MemoryUsed(fit, measured_gb) if fit or measured_gb else None
+def memory_by_run(session: Session, public_ids: Collection[str]) -> Mapping[str, MemoryUsed]:
+    """Returns the memory of the configurations of some runs, by public id; one of which nothing is known is missing."""
+    fits, measured = _fits(session, public_ids), _measured(session, public_ids)
+    return {
+        public_id: MemoryUsed(fits.get(public_id), measured.get(public_id, {}))
+        for public_id in public_ids
+        if fits.get(public_id) or public_id in measured
+    }
 
 
-def measured_memory(session: Session, public_ids: Collection[str]) -> Mapping[str, Mapping[str, float]]:
+def _fits(session: Session, public_ids: Collection[str]) -> Mapping[str, Fit | None]:
+    rows = session.execute(
+        select(Run, Config, Model, Machine)
+        .join(Config, col(Config.id) == col(Run.config_id))
+        .join(Model, col(Model.id) == col(Config.model_id))
+        .join(Machine, col(Machine.id) == col(Run.machine_id))
+        .where(col(Run.public_id).in_(public_ids))
+    ).all()
+    stated = all_stated(session)
+    fits = {}
+    for run, config, model, machine in rows:
+        geometry = best_geometry(model, stated.get((model.name, model.quantization)))
+        hardware = resolve_hardware(run.hardware, devices(session, machine))
+        placement = resolve_placement(hardware.devices, config, geometry, gpu_share=gpu_share_of(run.evidence))
+        context = Workload.from_key(run.main_point_key).mean_context()
+        fits[run.public_id] = fit_of(placement, config, context) if isinstance(placement, Placement) else None
+    return fits
+
+
+def _measured(session: Session, public_ids: Collection[str]) -> Mapping[str, Mapping[str, float]]:
     """Returns the metrics of memory of some runs at their main points, in GB by public id and key."""
     query = (
         select(col(Run.public_id), col(Measurement.metric), col(Measurement.value))

@@ -1,7 +1,7 @@
 """The quantizations of a model on each machine where it was measured, the best first."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from sqlmodel import Session
@@ -11,13 +11,13 @@ from app.core.i18n import _
 from app.db import models
 from app.db.models import KnownModel
 from app.metrics.base import Metric
-from app.results.ceiling import Decode, Placement, decodes_of, resolve_placement
+from app.results.context_curves import ContextCurve, context_curves
 from app.results.history.updates import Update
-from app.results.leaderboard.rows import Leaderboard, Row, leaderboard
+from app.results.leaderboard.board import Leaderboard, leaderboard
+from app.results.leaderboard.rows import Row
 from app.results.leaderboard.verdict import Ranking, ranking
 from app.results.leaderboard.view import LeaderboardView
-from app.results.model.contexts import MARGIN, SHORTEST_CURVE, ContextCurve, chosen, curve, measured_contexts
-from app.results.model.memory import MemoryUsed, measured_memory, memory_used
+from app.results.model.memory import MemoryUsed, memory_by_run
 from app.stats.verdict import Ratio
 
 
@@ -46,7 +46,7 @@ class MachineSpeeds:
     ranking: Ranking
     quantizations: Sequence[QuantizationSpeed]
     curves: Sequence[ContextCurve]
-    """Decode against context, in the order of the quantizations."""
+    """Decode against context of those that were measured at several, in the order of the quantizations."""
     updates: Sequence[Update]
     """Engine updates that certainly changed the metric for this model here, the newest first."""
 
@@ -104,61 +104,40 @@ def _machines(session: Session, board: Leaderboard) -> list[MachineSpeeds]:
     by_machine: dict[int, list[Row]] = {}
     for row in board.by_speed:
         by_machine.setdefault(row.machine_id, []).append(row)
-    resources = _Resources(session, board.by_speed)
-    return [_machine(board, rows, resources) for rows in by_machine.values()]
+    memory = memory_by_run(session, {row.best.public_id for row in board.by_speed})
+    curves = _curves_by_config(session, board)
+    machines = []
+    for rows in by_machine.values():
+        ranked = ranking(rows, board.view.metric)
+        machines.append(
+            MachineSpeeds(
+                machine=rows[0].machine,
+                machine_slug=rows[0].machine_slug,
+                ranking=ranked,
+                quantizations=[
+                    QuantizationSpeed(row, ranked.ratio_of(row), memory.get(row.best.public_id)) for row in rows
+                ],
+                curves=[curve for row in rows if (curve := _curve(row, curves))],
+                updates=_certain_updates(board, rows),
+            )
+        )
+    return machines
 
 
-class _Resources:
-    """What is read of all rows at once, for their curves and their memory."""
-
-    def __init__(self, session: Session, rows: Sequence[Row]) -> None:
-        measured = measured_contexts(session, [config_id for row in rows for config_id in row.config_ids])
-        best_ids = {row.best.public_id for row in rows}
-        self._on_curve = {
-            row.best.public_id: of_row
-            for row in rows
-            if (of_row := chosen(measured, row.config_ids, row.best.config_id))
-        }
-        public_ids = best_ids | {of_row.public_id for of_row in self._on_curve.values()}
-        self._decodes = {decode.public_id: decode for decode in decodes_of(session, public_ids)}
-        self._placements = {public_id: _placement(decode) for public_id, decode in self._decodes.items()}
-        self._memory = measured_memory(session, best_ids)
-
-    def memory(self, row: Row) -> MemoryUsed | None:
-        """Returns the memory of a row's best configuration; None: unknown."""
-        public_id = row.best.public_id
-        decode = self._decodes.get(public_id)
-        return memory_used(decode, self._placements[public_id], self._memory.get(public_id, {})) if decode else None
-
-    def curves(self, rows: Sequence[Row]) -> list[ContextCurve]:
-        """Returns decode against context of some rows, all up to one context."""
-        on_curve = [(row, of_row) for row in rows if (of_row := self._on_curve.get(row.best.public_id))]
-        longest = max([SHORTEST_CURVE, *(round(MARGIN * of_row.points[-1].context) for _row, of_row in on_curve)])
-        curves = []
-        for row, of_row in on_curve:
-            if decode := self._decodes.get(of_row.public_id):
-                title = " ".join(filter(None, [row.quantization or row.model, decode.config.engine_version]))
-                curves.append(curve(title, of_row, decode, self._placements[of_row.public_id], longest))
-        return curves
+def _curves_by_config(session: Session, board: Leaderboard) -> Mapping[int, ContextCurve]:
+    if not board.by_speed:
+        return {}
+    where = replace(board.view.filter, suite=None, model=board.by_speed[0].stored_name)
+    return {curve.config_id: curve for curve in context_curves(session, where)}
 
 
-def _machine(board: Leaderboard, rows: Sequence[Row], resources: _Resources) -> MachineSpeeds:
-    ranked = ranking(rows, board.view.metric)
-    return MachineSpeeds(
-        machine=rows[0].machine,
-        machine_slug=rows[0].machine_slug,
-        ranking=ranked,
-        quantizations=[QuantizationSpeed(row, ranked.ratio_of(row), resources.memory(row)) for row in rows],
-        curves=resources.curves(rows),
-        updates=_certain_updates(board, rows),
-    )
-
-
-def _placement(decode: Decode) -> Placement | None:
-    placement = resolve_placement(
-        decode.hardware.devices, decode.config, decode.known_geometry, gpu_share=decode.gpu_share
-    )
-    return placement if isinstance(placement, Placement) else None
+def _curve(row: Row, curves: Mapping[int, ContextCurve]) -> ContextCurve | None:
+    """Returns the fastest of a row's configurations whose decode was measured at several contexts."""
+    of_row = [curves[config_id] for config_id in row.config_ids if config_id in curves]
+    if not of_row:
+        return None
+    fastest = max(of_row, key=lambda curve: curve.points[0].tokens_per_s)
+    return replace(fastest, title=" ".join(filter(None, [row.quantization or row.model, fastest.engine_version])))
 
 
 def _certain_updates(board: Leaderboard, rows: Sequence[Row]) -> list[Update]:

@@ -2,7 +2,7 @@
 
 from app.ceiling.number_formats import USUAL_BITS
 from app.core.i18n import _, enumerated, lower_first
-from app.core.units import format_bytes, format_number
+from app.core.units import format_bytes, format_quantity
 from app.metrics import HEADLINE_METRICS
 from app.metrics.base import Metric
 from app.results.compare.words import metric_change
@@ -87,4 +87,4 @@ def _largest(speeds: list[QuantizationSpeed]) -> QuantizationSpeed:
 
 
 def _value(speed: QuantizationSpeed, metric: Metric) -> str:
-    return f"{format_number(speed.row.best.value)} {metric.unit}".strip()
+    return format_quantity(speed.row.best.value, metric.unit)

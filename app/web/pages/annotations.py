@@ -10,6 +10,7 @@ from app.core.i18n import _
 from app.db import annotations
 from app.db.annotations import MAX_REASON_CHARS
 from app.db.runs import MAX_NOTE_CHARS
+from app.results.wrong_runs import wrong_runs
 from app.web import flash
 from app.web.deps import Form, WriteSession
 from app.web.paths import path_for
@@ -27,7 +28,10 @@ def edit_note(request: Request, session: WriteSession, form: Form, public_id: st
 
 @router.post("/runs/{public_id}/hide", name="hide_run")
 def hide_run(request: Request, session: WriteSession, form: Form, public_id: str) -> Response:
-    annotations.hide(session, public_id, form.text("reason", _("The reason"), MAX_REASON_CHARS))
+    """`is_wrong`: the reason is what stands off, as a message that every reader gets in their language."""
+    reason = form.text("reason", _("The reason"), MAX_REASON_CHARS)
+    wrong = wrong_runs(session, [public_id]).get(public_id) if form.get("is_wrong") else None
+    annotations.hide(session, public_id, wrong.sentence if wrong else reason)
     return flash.redirect_with_flash(request, path_for(request, "run", public_id=public_id), "hide_run", public_id)
 
 

@@ -11,8 +11,9 @@ from app import charts
 from app.ceiling.number_formats import KV_BITS, USUAL_BITS
 from app.ceiling.prediction import Case, Prediction
 from app.core.errors import BadInput
-from app.db import devices, models
+from app.db import devices, machines, models
 from app.db.devices import device_name
+from app.db.tables import Machine
 from app.results.ceiling import predictions_on
 from app.web.calculator import EXAMPLE, Calculation, calculate, pack_config
 from app.web.deps import DatabaseDep, Form, ReadSession
@@ -60,6 +61,12 @@ def _predictions(session: Session, calculation: Calculation) -> list[Prediction]
 _MODEL = ("model", "as_bits", "total", "active", "layers", "kv_heads", "head_dim")
 
 
+def _unmeasured(session: Session) -> Machine | None:
+    """This machine while the bandwidth of its memory is unknown."""
+    machine = machines.local_machine(session)
+    return machine if machine and not machines.devices(session, machine)[0].bandwidths else None
+
+
 def _page(
     request: Request, session: Session, form: Fields, is_example: bool, error: BadInput | None = None
 ) -> Response:
@@ -78,6 +85,7 @@ def _page(
         status=error.http_status if error else 200,
         form=form,
         calculation=calculation,
+        unmeasured=_unmeasured(session) if calculation and calculation.no_decode else None,
         predictions=_predictions(session, calculation) if calculation else [],
         figure=charts.against_context(calculation.curve) if calculation else None,
         error=error,

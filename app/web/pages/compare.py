@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app import charts
-from app.core.unknown_settings import MAX_NAMED_SETTINGS
 from app.db import baselines
 from app.db.runs import MAX_QUEUED_AT_ONCE, runs_by_id
 from app.db.saved_views import views_of
@@ -110,7 +109,6 @@ def _comparison(
         settling=settling_runs(session, comparison),
         wholes={pair.place: _config_comparison(request, comparison, pair.place) for pair in comparison.pairs},
         most_runs=MAX_QUEUED_AT_ONCE,
-        most_named=MAX_NAMED_SETTINGS,
         scatters={pair.place: pair_scatter_words(comparison, pair.place) for pair in comparison.pairs},
         forest=charts.forest(comparison),
         pauses=charts.pauses(comparison),

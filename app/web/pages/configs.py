@@ -9,6 +9,7 @@ from app.results.ceiling import config_ceilings
 from app.results.previous import previous_of_config
 from app.results.run_filter import RunFilter
 from app.results.run_list import list_runs
+from app.results.wrong_runs import wrong_runs
 from app.web.deps import ReadSession
 from app.web.templates import engine_titles, render
 
@@ -35,6 +36,7 @@ def show_config(request: Request, session: ReadSession, fingerprint: str, server
         previous=previous_of_config(session, config, engine_titles()),
         rows=rows,
         total=total,
+        wrong=wrong_runs(session, [row.public_id for row in rows]),
         newest=next((row.public_id for row in rows if row.status == "done" and row.hidden_at is None), None),
         suites=sorted({row.suite_key for row in rows}),
         ceilings_by_suite={

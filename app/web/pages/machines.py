@@ -115,10 +115,14 @@ def restore_machine(request: Request, session: WriteSession, slug: str) -> Respo
 
 @router.post("/machines/{slug}/bandwidth", name="measure_bandwidth")
 def measure_bandwidth(request: Request, database: DatabaseDep, settings: SettingsDep, slug: str) -> Response:
-    """Starts the process that measures; the web process only watches it."""
+    """Starts the process that measures; the web process only watches it. A part of a page shows its progress."""
     bandwidth_process.start(database, settings, slug)
     with database.read() as session:
-        return _to(request, machines.machine(session, slug))
+        machine = machines.machine(session, slug)
+    if not is_partial(request):
+        return _to(request, machine)
+    probe = bandwidth_process.latest_probe(database, settings, machine)
+    return render(request, "_bandwidth.html", machine=machine, probe=probe)
 
 
 @router.get("/machines/{slug}/bandwidth", name="bandwidth")

@@ -10,10 +10,12 @@ from starlette.responses import Response
 from app import charts
 from app.charts import Figure
 from app.charts.base import Annotation
+from app.charts.context import context_figure
 from app.core.errors import BadInput
-from app.core.i18n import _
+from app.core.i18n import _, lower_first
 from app.db.machines import all_machines
 from app.metrics import HEADLINE_METRICS, metrics
+from app.results.context_curves import context_verdict
 from app.results.history.updates import Update, update_words
 from app.results.leaderboard import LeaderboardView, measured_suites
 from app.results.model import MachineSpeeds, ModelSpeeds, model_speeds, model_words
@@ -35,6 +37,8 @@ class MachineSection(NamedTuple):
 
     speeds: MachineSpeeds
     contexts: Figure | None
+    context_verdict: str
+    """How decode falls with context, in words; empty where nothing tells."""
     builds: Figure | None
 
 
@@ -72,7 +76,7 @@ def show_model(request: Request, session: ReadSession, name: str) -> Response:
 
 def _section(request: Request, model: ModelSpeeds, machine: MachineSpeeds, *, has_charts: bool) -> MachineSection:
     if not has_charts:
-        return MachineSection(machine, None, None)
+        return MachineSection(machine, None, _context_words(machine), None)
     run_path = path_for(request, "run", public_id="0").removesuffix("0")
     compare_path = path_for(request, "compare")
     config_ids = {config_id for speed in machine.quantizations for config_id in speed.row.config_ids}
@@ -87,8 +91,23 @@ def _section(request: Request, model: ModelSpeeds, machine: MachineSpeeds, *, ha
         query = urlencode([("run", change.before), ("run", change.after)])
         return Annotation(update_words(update, engine_titles()), links=((_("compare"), f"{compare_path}?{query}"),))
 
+    looks = {
+        config_id: place
+        for place, speed in enumerate(machine.quantizations[: charts.MAX_SERIES])
+        for config_id in speed.row.config_ids
+    }
+    curves = [curve for curve in machine.curves if curve.config_id in looks]
     return MachineSection(
         machine,
-        charts.model_contexts(machine.curves, link),
+        context_figure(curves, lambda curve: link(curve.public_id), looks),
+        _context_words(machine),
         charts.model_builds(machine.quantizations, model.metric, machine.updates, link, mark),
     )
+
+
+def _context_words(machine: MachineSpeeds) -> str:
+    """Returns how decode falls with context, and with which quantization; empty where nothing tells."""
+    verdict = context_verdict(machine.curves)
+    if len(machine.curves) != 1:
+        return verdict
+    return _("{name}: {sentence}", name=machine.curves[0].title, sentence=lower_first(verdict))

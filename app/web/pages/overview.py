@@ -1,138 +1,115 @@
-"""The overview: recent changes, the newest results, the fastest configurations, and what is running."""
+"""The overview: the latest result, what got worse lately, what is running, and ways to the answers."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from fastapi import APIRouter
 from sqlmodel import Session
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
-from app.charts import sparkline
-from app.core.config_settings import remote_host
-from app.db import configs, machines, runs, servers
+from app.charts import year_sparkline
+from app.core.i18n import _
+from app.db import runs, servers
 from app.db.tables import now
-from app.metrics import HEADLINE_METRICS, metrics
-from app.results import hardware
-from app.results.ceiling import ConfigCeiling, config_ceilings
-from app.results.compare import standings
-from app.results.history.level_shifts import SeriesDrift, Shift, drift_words, drifts, is_worse, shift_words, shifts
-from app.results.history.series import newest
-from app.results.naming import distinct_titles
-from app.results.run_list import RunRow, decode_trends, latest_per_config
+from app.results.history.lately import RecentChange, recent_changes
+from app.results.latest import LatestResult, latest_result
+from app.results.leaderboard import LeaderboardView, leaderboard
+from app.results.run_filter import RunFilter
+from app.results.run_list import list_runs
 from app.suites import DEFAULT_SUITE
 from app.web.deps import ReadSession
-from app.web.progress import progress_now
-from app.web.templates import engine_titles, render
+from app.web.paths import path_for
+from app.web.progress import Progress, progress_now
+from app.web.templates import engine_titles, is_partial, render
 
-RECENT = timedelta(days=30)
-MAX_RUNS_PER_SERIES = 64
-"""The most runs of each configuration and suite."""
-
-
-class RecentChange(NamedTuple):
-    sentence: str
-    config: str
-    fingerprint: str
-    before: str
-    after: str
-    """The public ids of the runs before and after a shift; for a drift, of the first and the newest run."""
-    is_worse: bool
-    is_drift: bool
-
-
-def recent_changes(session: Session, moment: datetime) -> list[RecentChange]:
-    """The shifts that began within RECENT before `moment` and still hold, and the drifts whose last run lies within it;
-    of servers that are not archived, worse ones first."""
-    points = newest(session, MAX_RUNS_PER_SERIES)
-    timelines = hardware.timelines(session).all_changes()
-    since = moment - RECENT
-    changes: list[Shift | SeriesDrift] = [
-        *(drift for drift in drifts(points, len(HEADLINE_METRICS), timelines) if drift.until >= since),
-        *(
-            shift
-            for shift in shifts(points, len(HEADLINE_METRICS), timelines)
-            if shift.still_holds and shift.at >= since
-        ),
-    ]
-    if not changes:
-        return []
-    described = configs.describe(session)
-    titles = distinct_titles({key: described[key] for key in points.used_configs}, engine_titles())
-    recent = [
-        _recent_change(change, titles[change.config_id], described[change.config_id].fingerprint)
-        for change in reversed(changes)
-    ]
-    return sorted(recent, key=lambda change: not change.is_worse)
-
-
-def _recent_change(change: Shift | SeriesDrift, config: str, fingerprint: str) -> RecentChange:
-    triple = [metrics()[key] for key in HEADLINE_METRICS]
-    worse = any(is_worse(metric_change, triple[metric_change.place]) for metric_change in change.metrics)
-    if isinstance(change, SeriesDrift):
-        sentence, first, last, is_drift = drift_words(change, triple), change.first, change.last, True
-    else:
-        sentence, first, last, is_drift = shift_words(change, triple), change.before, change.after, False
-    return RecentChange(sentence[:1].upper() + sentence[1:], config, fingerprint, first, last, worse, is_drift)
-
+MOST_CHANGES = 5
+MOST_QUEUED = 3
+MOST_BEST = 10
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/", name="overview")
 def show_overview(request: Request, session: ReadSession) -> Response:
-    latest = latest_per_config(session)
-    rows = [row for row in latest if not row.is_archived]
-    archived_rows = [row for row in latest if row.is_archived]
     counts = runs.counts_by_status(session)
-    comparable = _comparable(rows)
-    ceilings = config_ceilings(session) if rows else {}
-    known_servers = servers.list_servers(session)
+    if not counts:
+        return _welcome(request, session)
+    latest = latest_result(session, engine_titles())
+    board = leaderboard(session, LeaderboardView()) if latest else None
+    changes = recent_changes(session, now(), engine_titles()) if latest else []
     return render(
         request,
         "overview.html",
-        changes=recent_changes(session, now()) if rows else [],
-        trends=decode_trends(session) if rows else {},
-        ceilings=ceilings,
-        sparkline=sparkline,
-        rows=rows,
-        archived_rows=archived_rows,
-        standings=standings(session, [row.public_id for row in latest]),
-        fastest=_best(comparable, "decode_tokens_per_s"),
-        quickest=_best(comparable, "ttft_ms"),
-        nearest=_highest_share(comparable, ceilings),
+        latest=latest,
+        changes=changes[:MOST_CHANGES],
+        n_worse=sum(change.is_worse and change.kind != "wrong" for change in changes),
+        n_wrong=sum(change.kind == "wrong" for change in changes),
+        n_more_changes=max(0, len(changes) - MOST_CHANGES),
         counts=counts,
         n_runs=sum(counts.values()),
-        progresses=progress_now(session),
-        has_machine=bool(known_servers or machines.list_machines(session)),
-        servers=known_servers,
+        board=board,
+        best=board.rows[:MOST_BEST] if board else [],
+        year_sparkline=year_sparkline,
+        answers=_answers(request, latest, changes),
+        **_running(session, counts),
     )
 
 
-def _best(rows: Sequence[RunRow], key: str) -> RunRow | None:
-    """The row with the best value of a metric."""
-    with_value = [row for row in rows if row.metrics[key].value is not None]
-    choose = max if metrics()[key].better == "higher" else min
-    return choose(with_value, key=lambda row: row.metrics[key].value or 0, default=None)
+@router.get("/running", name="running")
+def show_running(request: Request, session: ReadSession, run: str = "") -> Response:
+    """The part of the overview that is loaded again while something runs: little, since it must not disturb what is
+    measured. When another run than `run` is running, the whole page is loaded again."""
+    context = _running(session, runs.counts_by_status(session))
+    if not is_partial(request):
+        return RedirectResponse(path_for(request, "overview"), status_code=303)
+    response = render(request, "_running.html", **context)
+    if run != _running_id(context["progresses"]):
+        response.headers["hx-refresh"] = "true"
+    return response
 
 
-def _highest_share(
-    rows: Sequence[RunRow], ceilings: Mapping[tuple[int, str], ConfigCeiling]
-) -> tuple[RunRow, ConfigCeiling] | None:
-    """The row with the highest share of its ceiling, and that ceiling."""
-    pairs = [
-        (row, ceiling) for row in rows if row.config_id and (ceiling := ceilings.get((row.config_id, row.suite_key)))
-    ]
-    return max(pairs, key=lambda pair: pair[1].mbu, default=None)
+def _running(session: Session, counts: Mapping[str, int]) -> dict[str, Any]:
+    waiting = RunFilter(status="queued")
+    queue = list_runs(session, waiting, descending=False, per_page=MOST_QUEUED) if counts.get("queued") else None
+    progresses = progress_now(session) if counts.get("running") else []
+    return {
+        "progresses": progresses,
+        "running_id": _running_id(progresses),
+        "queued": queue[0] if queue else [],
+        "n_queued": queue[1] if queue else 0,
+    }
 
 
-def _comparable(rows: Sequence[RunRow]) -> list[RunRow]:
-    """The rows of one prompt, since speeds at different lengths are not comparable; without models that ran on another
-    host."""
-    reference = next((row for row in rows if row.suite_key == DEFAULT_SUITE), rows[0] if rows else None)
+def _running_id(progresses: Sequence[Progress]) -> str:
+    return progresses[0].public_id if progresses else ""
+
+
+class Answer(NamedTuple):
+    """A question that a notebook answers, and the page that does."""
+
+    question: str
+    path: str
+
+
+def _answers(request: Request, latest: LatestResult | None, changes: Sequence[RecentChange]) -> list[Answer]:
+    wrong = next((change.after for change in changes if change.kind == "wrong"), None)
+    before = latest.before if latest else None
+    pair = [("run", before.public_id), ("run", latest.run.public_id)] if latest and before else []
+    model = f"?{urlencode({'name': latest.run.model.name})}" if latest and latest.run.model else ""
     return [
-        row
-        for row in rows
-        if reference and row.suite_sha256 == reference.suite_sha256 and not remote_host(row.settings)
+        Answer(_("Which quantization is fastest?"), f"{path_for(request, 'model_speeds')}{model}"),
+        Answer(_("What is the best per model?"), path_for(request, "models")),
+        Answer(_("Did an update slow me down?"), path_for(request, "history")),
+        Answer(_("What did my last change do?"), f"{path_for(request, 'compare')}?{urlencode(pair)}"),
+        Answer(_("How does decode fall with context?"), path_for(request, "context")),
+        Answer(_("Is a run wrong?"), path_for(request, "run", public_id=wrong) if wrong else path_for(request, "runs")),
+        Answer(_("Does it fit into memory?"), path_for(request, "ceiling")),
     ]
+
+
+def _welcome(request: Request, session: Session) -> Response:
+    """The overview of an empty notebook. It looks for servers of this machine after it has loaded: that takes up to a
+    second."""
+    return render(request, "welcome.html", servers=servers.list_servers(session), suite=DEFAULT_SUITE)

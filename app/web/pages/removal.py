@@ -7,7 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.core.errors import Conflict
-from app.core.i18n import _
+from app.core.i18n import _, enumerated, noun
+from app.core.units import plural
 from app.db import machines, removal, runs, servers
 from app.db.tables import ENDED_STATES
 from app.results.run_filter import RunFilter
@@ -58,7 +59,7 @@ def _fate_of_runs(n_runs: int) -> str:
         return _("It has no runs.")
     runs_stay = _("Its run stays") if n_runs == 1 else _("Its {n_runs:,} runs stay", n_runs=n_runs)
     return _(
-        "{runs} in the list of runs and in the history; on the overview they move to “Results of archived servers”.",
+        "{runs} in the list of runs and in the history; the overview leaves them out.",
         runs=runs_stay,
     )
 
@@ -85,7 +86,12 @@ def confirm_delete_server(request: Request, session: ReadSession, slug: str) -> 
     server = servers.server(session, slug)
     removal.refuse_in_use(server)
     return _confirm_delete(
-        request, "server", server.name, removal.server_deletion_summary(session, slug), "delete_server", slug=slug
+        request,
+        "server",
+        _("the server {name}", name=server.name),
+        removal.server_deletion_summary(session, slug),
+        "delete_server",
+        slug=slug,
     )
 
 
@@ -100,7 +106,12 @@ def confirm_delete_machine(request: Request, session: ReadSession, slug: str) ->
     machine = machines.machine(session, slug)
     removal.refuse_in_use(machine)
     return _confirm_delete(
-        request, "machine", machine.name, removal.machine_deletion_summary(session, slug), "delete_machine", slug=slug
+        request,
+        "machine",
+        _("the machine {name}", name=machine.name),
+        removal.machine_deletion_summary(session, slug),
+        "delete_machine",
+        slug=slug,
     )
 
 
@@ -114,13 +125,28 @@ def _confirm_delete(
     request: Request, kind: str, name: str, losses: removal.DeletionSummary, route: str, **path_params: str
 ) -> Response:
     """Shows the page that asks before deleting; `kind` is run, server or machine, and the name of the page that shows
-    it."""
+    it. The question and the button name what goes."""
+    with_it = (
+        [(losses.samples, noun("sample"))]
+        if kind == "run"
+        else [(losses.servers, noun("server")), (losses.runs, noun("run")), (losses.configs, noun("configuration"))]
+    )
+    lost = enumerated(plural(count, singular) for count, singular in with_it if count)
     return render(
         request,
         "delete.html",
         kind=kind,
-        name=name,
+        question=_("Delete {name} with its {lost}?", name=name, lost=lost) if lost else _("Delete {name}?", name=name),
+        button=_button(kind, plural(losses.runs, noun("run")) if losses.runs and kind != "run" else ""),
         losses=losses,
         action=path_for(request, route, **path_params),
         back=path_for(request, kind, **path_params),
     )
+
+
+def _button(kind: str, lost_runs: str) -> str:
+    if kind == "run":
+        return _("Delete the run")
+    if kind == "server":
+        return _("Delete the server and its {runs}", runs=lost_runs) if lost_runs else _("Delete the server")
+    return _("Delete the machine and its {runs}", runs=lost_runs) if lost_runs else _("Delete the machine")

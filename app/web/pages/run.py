@@ -4,10 +4,11 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.db import runs
+from app.db import restarts, runs
 from app.results import hardware
 from app.results.load_run import load_run
-from app.web.deps import ReadSession, WriteSession
+from app.web import restart_form
+from app.web.deps import Form, ReadSession, WriteSession
 from app.web.paths import path_for
 from app.web.run_page import run_page
 from app.web.templates import render
@@ -27,3 +28,13 @@ def refreeze_hardware(request: Request, session: WriteSession, public_id: str) -
     """Replaces the run's frozen hardware by what is known of the machine today, at a person's request."""
     hardware.refreeze(session, runs.run(session, public_id))
     return RedirectResponse(path_for(request, "run", public_id=public_id) + "#ceiling-title", status_code=303)
+
+
+@router.post("/runs/{public_id}/restart", name="answer_restart")
+def answer_restart(request: Request, session: WriteSession, form: Form, public_id: str) -> Response:
+    """Stores what a person changed when they restarted the server before this run; `server` is the slug of the page to
+    go back to, the run's own where it is empty."""
+    restarts.answer(session, public_id, restart_form.parse_answer(form))
+    slug = form.get("server")
+    path = path_for(request, "server", slug=slug) if slug else path_for(request, "run", public_id=public_id)
+    return RedirectResponse(path, status_code=303)

@@ -1,6 +1,5 @@
 """Servers: discovered, probed, added, edited, and shown with their runs."""
 
-from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter
@@ -9,24 +8,28 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from app import suites
+from app.core.config_settings import DEFAULT, ordered_setting_keys, setting_title
 from app.core.errors import BadInput, RoofmarkError, ServerError
 from app.core.i18n import _
-from app.db import machines, servers
+from app.db import devices, machines, servers
+from app.db.database import Database
 from app.db.tables import Server
 from app.engines import well_known_ports
 from app.engines.base import ServerInfo
 from app.engines.http import normalise_base_url
+from app.hardware.detect import detect
 from app.hardware.host import this_host
-from app.measure.config_snapshot import server_info_json
+from app.measure.config_snapshot import server_facts
 from app.results.run_filter import RunFilter
 from app.results.run_list import list_runs
-from app.web import flash, server_form
+from app.web import flash, restart_form, server_form
 from app.web.deps import DatabaseDep, Form, OwnPagesOnly, ReadSession, RunnerDep, SecretsDep, WriteSession
 from app.web.forms import Fields, WrongField
 from app.web.paths import path_for
 from app.web.templates import engine_title, engine_titles, is_partial, render
 
 LATEST_RUNS = 10
+LOOPBACK = "127.0.0.1"
 
 router = APIRouter(include_in_schema=False)
 
@@ -58,8 +61,44 @@ def discover_servers(request: Request, database: DatabaseDep, runner: RunnerDep)
         servers_by_url = {server.base_url: server for server in servers.list_servers(session)}
     template = "_discovered.html" if is_partial(request) else "discovered.html"
     return render(
-        request, template, discovered=discovered, servers_by_url=servers_by_url, ports=sorted(well_known_ports())
+        request,
+        template,
+        discovered=discovered,
+        servers_by_url=servers_by_url,
+        ports=sorted(well_known_ports()),
+        suite=suites.DEFAULT_SUITE,
     )
+
+
+@router.post("/servers/discover", name="measure_discovered")
+def measure_discovered(request: Request, database: DatabaseDep, runner: RunnerDep, form: Form) -> Response:
+    """Adds a server that was found on this machine, and this machine as it is detected, and queues the usual suite."""
+    base_url = normalise_base_url(form.get("base_url"))
+    if urlsplit(base_url).hostname != LOOPBACK:
+        raise BadInput(_("{url} is not on this machine: add it as a server first.", url=base_url))
+    facts = runner.probe(base_url, None)
+    slug = _added_here(database, facts, facts.base_url or base_url)
+    first, *_others = runner.queue(slug, suites.DEFAULT_SUITE)
+    return RedirectResponse(path_for(request, "run", public_id=first), status_code=303)
+
+
+def _added_here(database: Database, facts: ServerInfo, base_url: str) -> str:
+    """The slug of the server at that address of this machine, which is added where it is missing."""
+    with database.read() as session:
+        is_machine_known = machines.local_machine(session) is not None
+        catalogue = devices.load_catalogue(session)
+    profile = None if is_machine_known else detect(catalogue)  # it takes about a second: not while writing
+    with database.write() as session:
+        machine = machines.ensure_local_machine(session)
+        assert machine.id is not None
+        if profile is not None:
+            machines.fill(session, machine.slug, profile)
+        server = servers.server_at(session, base_url)
+        if server is None or server.archived_at is not None:
+            name = _suggested_name(facts.engine, base_url)
+            server = servers.add_server(session, machine.id, name, facts.engine, base_url)
+        _remember(session, server, facts)
+        return server.slug
 
 
 @router.post("/servers/probe", name="probe_server")
@@ -84,8 +123,7 @@ def add_server(request: Request, database: DatabaseDep, runner: RunnerDep, secre
                 api_key_encrypted=secrets.encrypt(key) if key else None,
                 **values,
             )
-            assert added.id is not None
-            _remember(session, added.id, facts)
+            _remember(session, added, facts)
     except BadInput as error:
         return _form(request, database, form, facts=_probe_again(runner, form), error=error)
     return _to(request, added, problem)
@@ -101,6 +139,8 @@ def _page(
 ) -> Response:
     server = servers.server(session, slug)
     rows, total = list_runs(session, RunFilter(server=slug), per_page=LATEST_RUNS)
+    reported, of_process = server.facts.get("settings") or {}, servers.reported_settings(server)
+    keys = [key for key in ordered_setting_keys(of_process) if reported.get(key) is None]
     return render(
         request,
         "server.html",
@@ -112,6 +152,9 @@ def _page(
         total=total,
         usual_suite=suites.DEFAULT_SUITE,
         unreached=unreached,
+        of_process={key: of_process[key] for key in keys if of_process[key] not in (None, DEFAULT)},
+        left_to_engine=[setting_title(key) for key in keys if of_process[key] == DEFAULT],
+        restart=None if server.id is None else restart_form.of_server(session, server.id),
     )
 
 
@@ -148,8 +191,7 @@ def save_server(
                 **({"facts": {}, "capabilities": {}, "probed_at": None} if moved else {}),
                 **values,
             )
-            assert saved.id is not None
-            _remember(session, saved.id, facts)
+            _remember(session, saved, facts)
     except BadInput as error:
         return _form(request, database, form, server=server, error=error)
     return _to(request, saved, problem)
@@ -231,13 +273,10 @@ def _probe_again(runner: RunnerDep, form: Fields) -> ServerInfo | None:
     return _try_probe(runner, base_url, form.get("api_key").strip() or None, None)[0]
 
 
-def _remember(session: Session, server_id: int, facts: ServerInfo | None) -> None:
-    if facts is not None:
-        servers.remember(session, server_id, facts=_facts_json(facts), capabilities=facts.capabilities)
-
-
-def _facts_json(facts: ServerInfo) -> dict[str, Any]:
-    return server_info_json(facts)
+def _remember(session: Session, added: Server, facts: ServerInfo | None) -> None:
+    if facts is not None and added.id is not None:
+        stored = server_facts(added.base_url, facts)
+        servers.remember(session, added.id, facts=stored, capabilities=facts.capabilities)
 
 
 def _suggested_name(engine: str, base_url: str) -> str:
@@ -263,7 +302,8 @@ def _form(
     with database.read() as session:
         all_machines = machines.list_machines(session)
         is_here_known = machines.local_machine(session) is not None
-    stored_facts = _facts_json(facts) if facts else (server.facts if server else {})
+    base_url = server.base_url if server else form.get("base_url")
+    stored_facts = server_facts(base_url, facts) if facts else (server.facts if server else {})
     context = {
         "form": form,
         "server": server,

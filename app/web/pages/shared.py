@@ -13,7 +13,7 @@ from app.web.deps import ReadSession
 from app.web.document_response import DocumentResponse
 from app.web.errors import error_responses
 from app.web.paths import PUBLIC_PREFIX, absolute_url, path_for
-from app.web.sharing import card_response
+from app.web.sharing import card_response, download
 
 router = APIRouter(prefix=PUBLIC_PREFIX.rstrip("/"))
 
@@ -36,7 +36,7 @@ def show_json(session: ReadSession, share: str) -> Response:
 def show_csv(session: ReadSession, share: str) -> Response:
     # with a byte order mark: spreadsheets take the file for UTF-8 only then
     text = to_csv(links.open_share(session, share).snapshot)
-    return _download(text.encode("utf-8-sig"), "text/csv; charset=utf-8", "csv")
+    return download(text.encode("utf-8-sig"), "text/csv; charset=utf-8", "csv")
 
 
 @router.get("/{share}.md", name="shared_markdown", include_in_schema=False)
@@ -55,7 +55,7 @@ def show_card(session: ReadSession, share: str) -> Response:
 def save_file(session: ReadSession, share: str) -> Response:
     """A file to keep; as a page of this site its inline styles and scripts would be refused."""
     stored = links.open_share(session, share)
-    return _download(render_file(stored.snapshot, stored.created_at).encode(), "application/octet-stream", "html")
+    return download(render_file(stored.snapshot, stored.created_at).encode(), "application/octet-stream", "html")
 
 
 @router.get("/{share}", name="shared", include_in_schema=False)
@@ -83,8 +83,3 @@ def _links(request: Request, stored: StoredShare) -> Links:
 
 def _address(request: Request, slug: str) -> str:
     return absolute_url(request, path_for(request, "shared", share=slug))
-
-
-def _download(content: bytes, media_type: str, suffix: str) -> Response:
-    headers = {"content-disposition": f'attachment; filename="roofmark.{suffix}"'}
-    return Response(content, media_type=media_type, headers=headers)

@@ -10,15 +10,17 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.core.i18n import localized
+from app.core.i18n import _, localized
 from app.db import shares
+from app.db.tables import now
 from app.share import Withheld, links
-from app.share.formats import to_document
-from app.share.page import render_body
+from app.share.formats import to_document, to_markdown
+from app.share.page import render_body, render_file
+from app.share.reach import INSTEAD, reach_words
 from app.web.deps import DatabaseDep, Form, ReadSession, WriteSession
 from app.web.forms import Fields
 from app.web.paths import absolute_url, path_for
-from app.web.sharing import OWN_FIELDS, card_response, share_preview
+from app.web.sharing import OWN_FIELDS, card_response, download, share_preview
 from app.web.templates import render
 
 router = APIRouter(include_in_schema=False)
@@ -34,6 +36,8 @@ def list_shares(request: Request, session: ReadSession, new: str = "") -> Respon
         "shares.html",
         active=[(share, path_for(request, "shared", share=share.slug)) for share in active],
         absolute=partial(absolute_url, request),
+        reach=reach_words(absolute_url(request, path_for(request, "shares"))),
+        instead=_(INSTEAD),
         revoked=[share for share in all_shares if share.revoked_at is not None],
         new=next((share for share in active if share.slug == new), None),
     )
@@ -49,6 +53,19 @@ def new_share(request: Request, database: DatabaseDep) -> Response:
 def show_card(request: Request, session: ReadSession) -> Response:
     preview = share_preview(session, Fields(request.query_params.multi_items()))
     return card_response(preview.snapshot)
+
+
+@router.get("/shares/new/file", name="file_preview")
+def save_file(request: Request, session: ReadSession) -> Response:
+    """The share as one HTML file, for which no link is made."""
+    preview = share_preview(session, Fields(request.query_params.multi_items()))
+    return download(render_file(preview.snapshot, now()).encode(), "application/octet-stream", "html")
+
+
+@router.get("/shares/new/markdown", name="markdown_preview")
+def show_markdown(request: Request, session: ReadSession) -> Response:
+    preview = share_preview(session, Fields(request.query_params.multi_items()))
+    return Response(to_markdown(preview.snapshot), media_type="text/plain; charset=utf-8")
 
 
 @router.post("/shares", name="add_share")
@@ -72,7 +89,14 @@ def revoke_share(request: Request, session: WriteSession, share: str) -> Respons
 def _preview(request: Request, database: DatabaseDep, form: Fields, is_changed: bool = False) -> Response:
     state = [("kind", form.get("kind")), *form.items(without=OWN_FIELDS)]
     included = form.all("include")
-    context = {"state": state, "included": included, "is_changed": is_changed, "longest_title": links.MAX_TITLE_CHARS}
+    reach = reach_words(absolute_url(request, path_for(request, "shares")))
+    context = {
+        "reach": reach,
+        "state": state,
+        "included": included,
+        "is_changed": is_changed,
+        "longest_title": links.MAX_TITLE_CHARS,
+    }
     status = 409 if is_changed else 200
     try:
         with database.read() as session:

@@ -16,6 +16,7 @@ from app.core.i18n import _
 from app.core.samples import Workload
 from app.db.tables import ENDED_STATES
 from app.results.load_run import RunResult
+from app.web import restart_form
 from app.web.progress import progress_of
 from app.web.run_page import sections
 from app.web.run_page.metric_values import PointResult, point_results
@@ -48,18 +49,21 @@ def run_page(result: RunResult, point_key: str | None, query: QueryParams) -> Ru
     points = point_results(result.metrics, result.samples)
     is_running = progress is not None
     has_result = bool(points) and not is_running and (result.run.status == "done" or result.has_value)
+    question = restart_form.of_run(result.run)
     shown, serving = _chosen(point_key, result), serving_section(result, query)
     return RunPage(
         head=sections.head(result, is_running=is_running, has_result=has_result),
         sections=[
             *([sections.Hidden(result.run)] if result.run.hidden_at else []),
             sections.State(result.run, progress, has_samples=bool(result.samples)),
+            *([sections.Wrong(result.wrong, not result.server.archived_at)] if result.wrong else []),
             sections.Warnings(result.verdicts.unsound if has_result else (), result.warnings, result.left_out),
+            *([sections.Restart(question)] if question is not None else []),
             *(_result_sections(result, points) if has_result else ()),
             *([serving] if serving and not is_running else []),
             *(_verdict_sections(result) if has_result else ()),
             sections.Configuration(result.run, result.server, result.config, result.model, is_running),
-            sections.note(result.run, is_running=is_running),
+            sections.note(result, is_running=is_running),
             *(_hardware_sections(result, shown) if has_result and shown else ()),
             *(() if is_running else _detail_sections(result, points, shown, has_result=has_result)),
             *([sections.Checks(result.checks)] if result.checks else []),

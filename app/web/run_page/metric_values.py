@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from app.core.i18n import _
 from app.core.samples import Sample, Status, Workload
-from app.core.units import format_number, plural, spread
+from app.core.units import format_number, format_under, plural, quantity_parts, spread, unit_factor
 from app.metrics import (
     FLAGS,
     HEADLINE_METRICS,
@@ -28,6 +28,8 @@ class Reading:
 
     metric: Metric
     value: str
+    unit: str
+    """The unit of the value: a long time is in seconds."""
     spread: str
     """`± 1.9`, or for a very lopsided distribution the ends of the interval; empty for a single sample."""
     spread_meaning: str
@@ -97,14 +99,18 @@ def _headline(key: str, results: Sequence[MetricResult]) -> Headline:
 
 
 def _unknown(key: str, reason: str) -> Reading:
-    return Reading(metrics()[key], format_number(None), "", "", "", "", 0, "", _null_reason(reason))
+    metric = metrics()[key]
+    return Reading(metric, format_number(None), metric.unit, "", "", "", "", 0, "", _null_reason(reason))
 
 
 def _reading(result: MetricResult) -> Reading:
-    text, meaning = spread(result.value, result.standard_deviation, result.low, result.high)
+    metric = metrics()[result.metric]
+    text, meaning = spread(result.value, result.standard_deviation, result.low, result.high, metric.unit)
+    value, unit = quantity_parts(result.value, metric.unit)
     return Reading(
-        metric=metrics()[result.metric],
-        value=format_number(result.value),
+        metric=metric,
+        value=value,
+        unit=unit,
         spread=text,
         spread_meaning=meaning,
         interval=_interval(result),
@@ -147,7 +153,9 @@ def _ends(result: MetricResult) -> str:
         return ""
     if result.low is None or result.high is None:
         return _interval(result)
-    return _("{low} to {high}", low=format_number(result.low), high=format_number(result.high))
+    factor, unit = unit_factor(result.value, metrics()[result.metric].unit)
+    ends = _("{low} to {high}", low=format_number(result.low * factor), high=format_number(result.high * factor))
+    return ends if factor == 1 else f"{ends} {unit}"
 
 
 def _left_out(results: Sequence[MetricResult]) -> tuple[str, ...]:
@@ -192,6 +200,6 @@ def sample_lines(samples: Sequence[Sample]) -> list[SampleLine]:
 def _of_sample(sample: Sample, key: str) -> tuple[str, str]:
     value = headline_metrics(sample)[key]
     if value is not None:
-        return format_number(value), ""
+        return format_under(value, metrics()[key].unit), ""
     reasons = [reading.null_reason for reading in metrics()[key].read([sample]) if reading.null_reason]
     return format_number(None), _null_reason(reasons[0]) if reasons else ""

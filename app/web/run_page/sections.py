@@ -11,6 +11,7 @@ from app.core.i18n import N_, _
 from app.core.samples import Sample, Workload
 from app.db import devices
 from app.db.annotations import REASONS
+from app.db.machines import is_local_machine
 from app.db.runs import MAX_QUEUED_AT_ONCE
 from app.db.tables import Config, Machine, Model, Run, Server
 from app.metrics import FLAGS, MetricResult
@@ -21,9 +22,11 @@ from app.results.compare import Standing
 from app.results.compare.scatter import MainVerdict
 from app.results.load_run import LeftOut, RunResult
 from app.results.previous import Previous
+from app.results.wrong_runs import WrongRun
 from app.web import calculator
 from app.web.progress import Progress
 from app.web.rerun import rerun_fields
+from app.web.restart_form import RestartQuestion
 from app.web.run_page.metric_values import PointResult, SampleLine, sample_lines
 
 
@@ -97,6 +100,16 @@ class State(Section):
 
 
 @dataclass(frozen=True)
+class Wrong(Section):
+    """How the run stands off from the other runs of its configuration."""
+
+    template = "_run_wrong.html"
+
+    wrong: WrongRun
+    can_run: bool
+
+
+@dataclass(frozen=True)
 class Warnings(Section):
     template = "_run_warnings.html"
 
@@ -104,6 +117,15 @@ class Warnings(Section):
     """What disturbed the run."""
     warnings: Sequence[str]
     left_out: Sequence[LeftOut]
+
+
+@dataclass(frozen=True)
+class Restart(Section):
+    """The question what was changed when the server was restarted before this run."""
+
+    template = "_run_restart.html"
+
+    question: RestartQuestion
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------------
@@ -249,7 +271,7 @@ class AgainstBaseline(Section):
 
 @dataclass(frozen=True)
 class Changes(Section):
-    """What changed since the server's previous configuration."""
+    """What changed since the nearest earlier configuration."""
 
     template = "_run_changes.html"
 
@@ -285,8 +307,9 @@ class Note(Section):
     """Suggested reasons to hide it."""
 
 
-def note(run: Run, *, is_running: bool) -> Note:
-    return Note(run, is_running, [_(reason) for reason in REASONS])
+def note(result: RunResult, *, is_running: bool) -> Note:
+    suggested = [result.wrong.sentence] if result.wrong else []
+    return Note(result.run, is_running, [*suggested, *(_(reason) for reason in REASONS)])
 
 
 # --- hardware --------------------------------------------------------------------------------------------------------
@@ -318,6 +341,8 @@ class Ceiling(Section):
     machine: Machine
     model: Model
     ceiling: RunCeiling | Unknown
+    is_here: bool
+    """Whether Roofmark runs on the machine, so that its bandwidth can be measured."""
     is_outdated: bool
     """Whether the machine's devices are known differently today."""
     top: PointCeiling | None
@@ -346,6 +371,7 @@ def ceiling(result: RunResult, point: Workload) -> Ceiling | None:
         machine=result.machine,
         model=result.model,
         ceiling=result.ceiling,
+        is_here=is_local_machine(result.machine),
         is_outdated=result.hardware.is_outdated,
         top=top,
         calculation=calculation,
