@@ -1,4 +1,4 @@
-// The choice of a theme, and charts that cannot be drawn; what a page shows changes by htmx.
+// The choice of a theme, charts that cannot be drawn, and views that are saved; what a page shows changes by htmx.
 (() => {
   const root = document.documentElement;
   const isDark = () =>
@@ -30,4 +30,9 @@
   };
   document.addEventListener("chartfailed", (event) => fail(event.target));
   addEventListener("load", () => document.querySelectorAll("[data-figure]:not(.js-plotly-plot, .chart-failed)").forEach(fail));
+
+  // A saved view is the page as it is now, not as it was loaded.
+  document.addEventListener("submit", (event) => {
+    if (event.target.matches("[data-current-query]")) event.target.elements.query.value = location.search;
+  });
 })();

@@ -54,9 +54,4 @@
   form?.addEventListener("change", (event) => {
     if (event.target.name === "period") form.elements.since.value = form.elements.until.value = "";
   }, { capture: true });
-
-  // A saved view is the page as it is now, not as it was loaded.
-  document.addEventListener("submit", (event) => {
-    if (event.target.matches("[data-current-query]")) event.target.elements.query.value = location.search;
-  });
 })();

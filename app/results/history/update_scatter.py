@@ -161,7 +161,7 @@ class Scatters:
         scatter = self.of(scope, place)
         z_values = []
         for blocks in self._segments[scope]:
-            for block in blocks:
+            for block in _newest(blocks):
                 runs = list(run_medians(self._points, block.places[-2 * MAX_RUNS :], place))
                 if len(runs) >= 4:
                     middle = len(runs) // 2
@@ -170,9 +170,20 @@ class Scatters:
 
     def _groups(self, blocks: Sequence[Block], place: int) -> Iterator[list[RunMedian]]:
         """Returns the newest runs of each block of a segment, the newest first, without runs that stand off alone."""
-        groups = [list(run_medians(self._points, block.places[-MAX_RUNS:], place)) for block in blocks]
+        newest = _newest(blocks)
+        groups = [list(run_medians(self._points, block.places[-MAX_RUNS:], place)) for block in newest]
         is_lone = iter(_lone([run.log_value for group in groups for run in group]))
         return reversed([[run for run in group if not next(is_lone)] for group in groups])
+
+
+def _newest(blocks: Sequence[Block]) -> Sequence[Block]:
+    """Returns the newest blocks of a segment, with about MAX_HISTORY_RUNS runs."""
+    runs = 0
+    for number, block in enumerate(reversed(blocks), start=1):
+        runs += min(MAX_RUNS, len(block.places))
+        if runs >= MAX_HISTORY_RUNS:
+            return blocks[-number:]
+    return blocks
 
 
 def _lone(logs: Sequence[float]) -> list[bool]:

@@ -180,26 +180,37 @@ def _tested(
 ) -> list[Update]:
     scatters = Scatters(points, metrics, index, segments)
     by_scope: dict[Scope, dict[_Versions, list[SeriesChange]]] = defaultdict(lambda: defaultdict(list))
-    for blocks in segments:
-        for before, after in pairwise(blocks):
-            scope = scatters.scope(after)
-            change = _series_change(points, metrics, index, scatters, before, after)
-            versions = change.series.snapshot.engine, before.version, after.version
-            by_scope[scope][versions].append(change)
+    for (scope, versions), pairs in _first_pairs(points, index, scatters, segments).items():
+        by_scope[scope][versions] = [
+            _series_change(points, metrics, index, scatters, before, after) for before, after in pairs
+        ]
     all_updates = [
         update
         for scope, changes in by_scope.items()
-        for update in _updates_of(
-            {versions: _first_of_each(all_changes) for versions, all_changes in changes.items()},
-            metrics,
-            [scatters.halves(scope, place) for place in range(len(metrics))],
-        )
+        for update in _updates_of(changes, metrics, [scatters.halves(scope, place) for place in range(len(metrics))])
     ]
     return sorted(all_updates, key=lambda update: update.at)
 
 
 _Versions = tuple[str, str, str]
 """The engine, its version before and its version after an update."""
+
+
+def _first_pairs(
+    points: HistoryTable, index: SeriesIndex, scatters: Scatters, segments: Sequence[Sequence[Block]]
+) -> dict[tuple[Scope, _Versions], list[tuple[Block, Block]]]:
+    """Returns the blocks before and after each update, in order of time: of each series the first, since one that goes
+    back and forth between two versions has many."""
+    first: dict[tuple[Scope, _Versions, int], tuple[Block, Block]] = {}
+    for before, after in (pair for blocks in segments for pair in pairwise(blocks)):
+        series = index.by_config[int(points.config_ids[after.places[0]])]
+        key = scatters.scope(after), (series.snapshot.engine, before.version, after.version), series.id
+        if key not in first or after.places[0] < first[key][1].places[0]:
+            first[key] = before, after
+    pairs: dict[tuple[Scope, _Versions], list[tuple[Block, Block]]] = defaultdict(list)
+    for (scope, versions, _series), pair in sorted(first.items(), key=lambda item: int(item[1][1].places[0])):
+        pairs[scope, versions].append(pair)
+    return pairs
 
 
 def _series_change(
@@ -229,15 +240,6 @@ def _series_change(
         runs_after=len(after.places),
         changes=changes,
     )
-
-
-def _first_of_each(changes: Sequence[SeriesChange]) -> list[SeriesChange]:
-    """Returns the first change of each series, in order of time: a series that goes back and forth between two versions
-    has many."""
-    first: dict[int, SeriesChange] = {}
-    for change in sorted(changes, key=lambda change: change.at):
-        first.setdefault(change.series.id, change)
-    return list(first.values())
 
 
 def _updates_of(

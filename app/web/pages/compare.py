@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from app import charts
 from app.db import baselines
 from app.db.runs import MAX_QUEUED_AT_ONCE, runs_by_id
+from app.db.saved_views import views_of
 from app.db.tables import now
 from app.metrics.base import SOURCES
 from app.results.compare import Comparison, compare
@@ -90,6 +91,7 @@ def _comparison(
     return render(
         request,
         "compare.html",
+        saved_views=views_of(session, "compare"),
         comparison=comparison,
         moves=moves,
         incomparable=incomparable_words(comparison),

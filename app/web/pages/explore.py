@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from app.charts import explore as charts
 from app.core.errors import BadInput
+from app.db.saved_views import views_of
 from app.results import explore as explorer
 from app.results.explore import DataPoint, Exploration, View
 from app.results.explore.parts import mixed_words
@@ -53,6 +54,7 @@ def show_explorer(request: Request, session: ReadSession) -> Response:
     response = render(
         request,
         "explore.html",
+        saved_views=views_of(session, "explore"),
         status=BadInput.http_status if exploration.problems else 200,
         # not the result with its hundred thousand points: a template's values live until their cycles are collected
         x=result.x,

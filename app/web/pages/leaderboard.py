@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from app.charts import year_sparkline
 from app.core.errors import BadInput
+from app.db.saved_views import views_of
 from app.metrics import metrics
 from app.results import leaderboard as best
 from app.results.leaderboard import GROUPINGS, SORTS, VIEW_PARAMETERS, LeaderboardView, verdict_words
@@ -46,6 +47,7 @@ def show_leaderboard(request: Request, session: ReadSession) -> Response:
     response = render(
         request,
         "leaderboard.html",
+        saved_views=views_of(session, "models"),
         status=BadInput.http_status if problems else 200,
         board=board,
         view=view,

@@ -14,6 +14,7 @@ from app.core.i18n import N_, _
 from app.db import runs as stored_runs
 from app.db import servers, suites
 from app.db.runs import MAX_NOTE_CHARS, MAX_QUEUED_AT_ONCE
+from app.db.saved_views import views_of
 from app.metrics import HEADLINE_METRICS
 from app.results import run_columns, run_list
 from app.results.compare import standings
@@ -77,6 +78,7 @@ def list_runs(
     response = render(
         request,
         "runs.html",
+        saved_views=views_of(session, "runs"),
         rows=rows,
         total=total,
         where=where,
