@@ -74,13 +74,18 @@ class _Candidate(NamedTuple):
         """Returns the sort key: the nearest first."""
         one_sided = sum(field.values is not None for field in self.unknown)
         quantization = OTHER_QUANTIZATION - 1 if self.has_other_quantization else 0
-        return len(self.changes) + quantization + one_sided, one_sided, not self.run.is_comparable, -self.run.started_at.timestamp()
+        return (
+            len(self.changes) + quantization + one_sided,
+            one_sided,
+            not self.run.is_comparable,
+            -self.run.started_at.timestamp(),
+        )
 
 
 def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
     """Returns the earlier configuration on the run's machine with the same model and the fewest differences: in engine,
-    build, quantization, settings, labels and hardware. Another quantization counts OTHER_QUANTIZATION times. Fields that
-    only one side states count, too, but known differences are nearer.
+    build, quantization, settings, labels and hardware. Another quantization counts OTHER_QUANTIZATION times. Fields
+    that only one side states count, too, but known differences are nearer.
 
     Of equally near ones it is one with a run to compare with, and the newest. Hidden runs do not count. None without an
     earlier configuration of the model.
