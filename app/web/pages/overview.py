@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from app.charts import year_sparkline
 from app.core.i18n import _
 from app.db import runs, servers
+from app.db.saved_views import pinned_views
 from app.db.tables import now
 from app.results.history.lately import RecentChange, recent_changes
 from app.results.latest import LatestResult, latest_result
@@ -42,6 +43,7 @@ def show_overview(request: Request, session: ReadSession) -> Response:
     return render(
         request,
         "overview.html",
+        pinned=pinned_views(session),
         latest=latest,
         changes=changes[:MOST_CHANGES],
         n_worse=sum(change.is_worse and change.kind != "wrong" for change in changes),
