@@ -7,6 +7,7 @@ from typing import Any
 from sqlmodel import Session
 
 from app.core.config_settings import (
+    DEFAULT,
     IDENTITY_SETTINGS,
     SETTINGS,
     Setting,
@@ -104,14 +105,15 @@ def chosen_of(session: Session, server: Server, form: Fields) -> Chosen:
     reported = _reported(server, model_id)
     like = runs.find(session, form.get("like"))
     frozen = like.config.settings if like and like.config else {}
-    values = {**stated, **{key: value for key, value in frozen.items() if key not in reported}}
+    of_run = {key: value for key, value in frozen.items() if key not in reported and value != DEFAULT}
+    values = {**stated, **of_run}
     typed = form.starting_with(SETTING)
     filled = [*form.items(), *((SETTING + key, str(value)) for key, value in values.items() if key not in typed)]
     return Chosen(server, models, model_id, _settings_view(reported, values), Fields(filled), like)
 
 
 def _reported(server: Server, model_id: str | None) -> dict[str, Any]:
-    """The settings that the last probe reported of the server and this model."""
+    """The settings that the last probe reported of the server and this model, or read of its process."""
     models: Sequence[Mapping[str, Any]] = server.facts.get("models") or []
     model: Mapping[str, Any] = next((model for model in models if model.get("id") == model_id), {})
     context = server.facts.get("context_tokens") or model.get("context_tokens")

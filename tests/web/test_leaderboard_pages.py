@@ -151,7 +151,7 @@ def test_the_fastest_and_what_it_costs(year: TestClient) -> None:
         r"Q3_K_M is the fastest on strix-halo: decode 8\d % faster than Q8_0, with 15\.5 GB less memory\.", text
     )
     assert re.search(r"\d+\.\d GB of 96\.0 GB, measured", text)
-    assert "llama.cpp b7689 → b7841: decode −" in text
+    assert "llama.cpp b7689 → b7841: decode " in text
     on_mac = text_of(ask(year, "/models/named", name="Mistral-Small-24B", machine="mac-studio"))
     assert re.search(r"Q3_K_M \([\d.]+ tok/s\) and Q4_K_M \([\d.]+ tok/s\) are not told apart", on_mac)
     assert re.search(r"GB of 192 GB, computed", on_mac)

@@ -11,6 +11,7 @@ from app import engines
 from app.core.samples import Workload
 from app.db import machines, runs, servers
 from app.db.database import Database
+from app.db.saved_views import save_view
 from app.db.tables import Config, Measurement, Run, now
 from app.metrics import HEADLINE_METRICS, metrics
 from app.results import hardware
@@ -160,6 +161,15 @@ def test_the_table_holds_the_first_ten_of_the_leaderboard(client: TestClient, ye
     best = section(client.get("/").text, "best-title")
     assert best.count('<th scope="row"') == 10
     assert 'href="/models"' in best
+
+
+def test_pinned_views_are_one_click_away(client: TestClient, database: Database, run: str) -> None:
+    with database.write() as session:
+        save_view(session, "Night runs", "history", "label=night", is_pinned=True)
+        save_view(session, "Others", "history", "label=other")
+    page = client.get("/").text
+    assert '<a class="button" href="/history?label=night">Night runs</a>' in page
+    assert "Others" not in page
 
 
 # --- an empty notebook -----------------------------------------------------------------------------------------------

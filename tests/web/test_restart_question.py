@@ -60,3 +60,14 @@ def test_settings_of_the_process_are_shown_and_not_asked_for(client: TestClient,
     assert "from its command line" in page
     assert "Left to the engine" in page
     assert 'name="setting_kv_type_k"' not in client.get(f"/servers/{slug}/edit").text
+
+
+def test_what_was_left_to_the_engine_is_no_value_of_a_form(client: TestClient, database: Database, run: str) -> None:
+    with database.write() as session:
+        measured = runs.run(session, run)
+        assert measured.config is not None
+        measured.config.settings = {**measured.config.settings, "threads": "default"}
+        session.add(measured.config)
+        slug = measured.server.slug
+    page = client.get(f"/runs/new?server={slug}&like={run}")
+    assert (page.status_code, 'value="default"' in page.text) == (200, False)

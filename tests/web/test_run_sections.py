@@ -6,14 +6,14 @@ import pytest
 from jinja2 import meta, nodes
 
 from app.core import files
-from app.web.run_page import sections, server_metrics
+from app.web.run_page import hardware_sections, sections, server_metrics
 from app.web.run_page.sections import Section
 from app.web.templates import environment
 
 OF_EVERY_PAGE = {"url_for", "_trans"}
 SECTIONS = [
     kind
-    for module in (sections, server_metrics)
+    for module in (hardware_sections, sections, server_metrics)
     for kind in vars(module).values()
     if inspect.isclass(kind)
     and issubclass(kind, Section)

@@ -19,7 +19,7 @@ def _deletes(address: tuple[str, str]) -> bool:
 
 
 def _addresses(web: FastAPI, **values: str) -> Iterator[tuple[str, str]]:
-    values = {"note_id": "1", "view_id": "1", **values}
+    values = {"note_id": "1", "view_id": "1", "action": "hide", **values}
     for route in iter_route_contexts(web.routes):
         path: str = getattr(route, "path", "")
         methods = getattr(route, "methods", None) or {"GET"}

@@ -51,6 +51,7 @@ def show_overview(request: Request, session: ReadSession) -> Response:
         n_more_changes=max(0, len(changes) - MOST_CHANGES),
         counts=counts,
         n_runs=sum(counts.values()),
+        pinned=pinned_views(session),
         board=board,
         best=board.rows[:MOST_BEST] if board else [],
         year_sparkline=year_sparkline,

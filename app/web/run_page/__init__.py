@@ -1,9 +1,10 @@
 """The page of a run: one view model for each section, in their order; each is drawn by its own partial.
 
-sections        what the partials read
-metric_values   metrics and samples as text
-serving         several streams, under the reader's limits
-server_metrics  the server's own metrics beside the client's
+sections           what the partials read
+hardware_sections  of these, what is about hardware and time
+metric_values      metrics and samples as text
+serving            several streams, under the reader's limits
+server_metrics     the server's own metrics beside the client's
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from app.db.tables import ENDED_STATES
 from app.results.load_run import RunResult
 from app.web import restart_form
 from app.web.progress import progress_of
-from app.web.run_page import sections
+from app.web.run_page import hardware_sections, sections
 from app.web.run_page.metric_values import PointResult, point_results
 from app.web.run_page.sections import Head, Section
 from app.web.run_page.server_metrics import server_metrics_section, serving_section
@@ -104,13 +105,13 @@ def _verdict_sections(result: RunResult) -> Iterator[Section]:
 
 
 def _hardware_sections(result: RunResult, point: Workload) -> Iterator[Section]:
-    yield from filter(None, (sections.limits(result, point), sections.ceiling(result, point)))
+    yield from filter(None, (hardware_sections.limits(result, point), hardware_sections.ceiling(result, point)))
 
 
 def _detail_sections(
     result: RunResult, points: Sequence[PointResult], shown: Workload | None, *, has_result: bool
 ) -> Iterator[Section]:
-    if tokens := sections.tokens(result, shown):
+    if tokens := hardware_sections.tokens(result, shown):
         yield tokens
     if has_result and (further := _further(result, points)):
         yield further
