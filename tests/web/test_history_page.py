@@ -376,7 +376,7 @@ def test_a_view_is_saved_renamed_pinned_and_deleted(client: TestClient, ids: lis
     )
     assert str(page.url).endswith("/history?machine=m3-ultra&axis=fit")
     assert '<a class="view-chip" href="/history?machine=m3-ultra&amp;axis=fit">M3</a>' in page.text
-    assert '<a class="view-chip" href="/history?machine=m3-ultra&amp;axis=fit">M3</a>' in client.get("/").text
+    assert '<a class="button" href="/history?machine=m3-ultra&amp;axis=fit">M3</a>' in client.get("/").text
     assert client.post("/views", data={"name": "M3", "page": "history"}).status_code == 409
     assert client.post("/views", data={"name": "x", "page": "login"}).status_code == 422
     path = re.search(r'action="(/views/\d+)"', page.text)

@@ -43,7 +43,6 @@ def show_overview(request: Request, session: ReadSession) -> Response:
     return render(
         request,
         "overview.html",
-        pinned=pinned_views(session),
         latest=latest,
         changes=changes[:MOST_CHANGES],
         n_worse=sum(change.is_worse and change.kind != "wrong" for change in changes),
