@@ -6,20 +6,22 @@ from typing import Any
 from app.charts.base import MAX_SERIES, Figure, LegendEntry, Table, axis, escape_plotly_html, hover_template
 from app.core.i18n import _, joined
 from app.core.units import format_number, format_percent
-from app.results.context_curves import ContextCurve
+from app.results.context_curves import ContextCurve, falls_most
 
 
 def context_figure(
     curves: Sequence[ContextCurve], link: Callable[[ContextCurve], str], series_of: Mapping[int, int] | None = None
 ) -> Figure | None:
     """Draws each curve with its ceiling, dashed, in the same look; None without curves. `link` gives the address of
-    the run behind a curve. Of more than MAX_SERIES curves those measured last are drawn; the table has all.
+    the run behind a curve. Of more than MAX_SERIES curves the one that falls most, which the verdict names, and those
+    measured last are drawn; the table has all.
 
     `series_of` gives each configuration the look that it has in a chart beside this one, a number below MAX_SERIES."""
     if not curves:
         return None
-    newest = sorted(curves, key=lambda curve: curve.started_at)[-MAX_SERIES:]
-    drawn = [curve for curve in curves if curve in newest]
+    most = falls_most(curves)
+    chosen = sorted(curves, key=lambda curve: (curve is most, curve.started_at))[-MAX_SERIES:]
+    drawn = [curve for curve in curves if curve in chosen]
     looks = [series_of[curve.config_id] if series_of else place for place, curve in enumerate(drawn)]
     traces = [
         trace for series, curve in zip(looks, drawn, strict=True) for trace in _traces(series, curve, link(curve))
@@ -35,7 +37,13 @@ def context_figure(
         summary=joined(
             _("With marks: measured, one run each. Thin and dashed: its ceiling, which falls as the KV cache grows."),
             *(
-                [_("Drawn are the {drawn} of {all} that were measured last.", drawn=len(drawn), all=len(curves))]
+                [
+                    _(
+                        "Drawn are {drawn} of {all}: the one that falls most and those measured last.",
+                        drawn=len(drawn),
+                        all=len(curves),
+                    )
+                ]
                 if len(drawn) < len(curves)
                 else []
             ),

@@ -300,13 +300,18 @@ def _ceiling(
 # --- in words --------------------------------------------------------------------------------------------------------
 
 
+def falls_most(curves: Sequence[ContextCurve]) -> ContextCurve:
+    """Returns the curve of at least one whose decode falls most."""
+    return min(curves, key=lambda curve: curve.change)
+
+
 def context_verdict(curves: Sequence[ContextCurve]) -> str:
     """Returns one or two sentences: how much all curves fall, and the one that falls most; empty without curves."""
     if not curves:
         return ""
     if len(curves) == 1:
         return curves[0].words
-    most = min(curves, key=lambda curve: curve.change)
+    most = falls_most(curves)
     least = max(curves, key=lambda curve: curve.change)
     if least.change > -SAME_SPEED:
         return _("{name}: {sentence}", name=most.title, sentence=lower_first(most.words))

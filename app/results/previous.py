@@ -18,6 +18,10 @@ from app.results import hardware
 from app.results.run_filter import NOT_HIDDEN
 from app.results.unknown import Side, unknown_between
 
+OTHER_QUANTIZATION = 4
+"""Another quantization is another file: as far as so many other differences. A sweep of quantizations after an update
+and a new setting is then compared with the sweep before, and not with its own runs."""
+
 
 @dataclass(frozen=True)
 class Previous:
@@ -53,6 +57,9 @@ class _EarlierRun(NamedTuple):
     is_comparable: bool
     """Whether it is finished and has the same version of the suite."""
 
+    def has_other_quantization(self, model: Model) -> bool:
+        return bool(model.quantization and self.model.quantization and model.quantization != self.model.quantization)
+
 
 class _Candidate(NamedTuple):
     """An earlier configuration and how it differs."""
@@ -60,18 +67,20 @@ class _Candidate(NamedTuple):
     run: _EarlierRun
     changes: Sequence[str]
     unknown: Sequence[UnknownField]
+    has_other_quantization: bool
 
     @property
     def rank(self) -> tuple[int, int, bool, float]:
         """Returns the sort key: the nearest first."""
         one_sided = sum(field.values is not None for field in self.unknown)
-        return len(self.changes) + one_sided, one_sided, not self.run.is_comparable, -self.run.started_at.timestamp()
+        quantization = OTHER_QUANTIZATION - 1 if self.has_other_quantization else 0
+        return len(self.changes) + quantization + one_sided, one_sided, not self.run.is_comparable, -self.run.started_at.timestamp()
 
 
 def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
     """Returns the earlier configuration on the run's machine with the same model and the fewest differences: in engine,
-    build, quantization, settings, labels and hardware. Fields that only one side states count, too, but known
-    differences are nearer.
+    build, quantization, settings, labels and hardware. Another quantization counts OTHER_QUANTIZATION times. Fields that
+    only one side states count, too, but known differences are nearer.
 
     Of equally near ones it is one with a run to compare with, and the newest. Hidden runs do not count. None without an
     earlier configuration of the model.
@@ -81,13 +90,13 @@ def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None
     candidates = _candidates(session, run, engine_titles)
     if not candidates:
         return None
-    earlier, changes, unknown = min(candidates, key=lambda candidate: candidate.rank)
+    nearest = min(candidates, key=lambda candidate: candidate.rank)
+    earlier = nearest.run
     comparable = None
     if earlier.is_comparable:
         comparable = session.exec(select(Run).where(Run.id == earlier.run_id).options(*related_rows())).one()
-    return Previous(
-        earlier.config.fingerprint, earlier.server_slug, changes, [field.words for field in unknown], comparable
-    )
+    unknown = [field.words for field in nearest.unknown]
+    return Previous(earlier.config.fingerprint, earlier.server_slug, nearest.changes, unknown, comparable)
 
 
 def previous_of_config(
@@ -117,7 +126,7 @@ def _candidates(session: Session, run: Run, engine_titles: Mapping[str, str] | N
             Side(today, bool(run.hardware), run.evidence.get("process")),
         )
         if changes or any(field.values is not None for field in unknown):
-            candidates.append(_Candidate(earlier, changes, unknown))
+            candidates.append(_Candidate(earlier, changes, unknown, earlier.has_other_quantization(run.model)))
     return candidates
 
 

@@ -24,7 +24,7 @@ from app.ceiling.report import Report, report
 from app.ceiling.sources import from_document, from_json
 from app.core.errors import BadInput
 from app.core.i18n import N_, _
-from app.core.units import TERA
+from app.core.units import TERA, format_number
 from app.db.devices import KnownDevice, KnownDevices, local_name
 from app.db.models import KnownGeometry, KnownModel
 from app.results.ceiling import Placement, PointCeiling
@@ -213,6 +213,26 @@ def _known_geometry(form: Fields, models: Sequence[KnownModel]) -> KnownGeometry
     if packed := form.get("config"):
         return KnownGeometry(from_json(_unpack_config(packed), bits_per_weight(form)))
     return KnownGeometry(geometry_from_figures(form))
+
+
+MAIN_CONTEXT = 5
+"""The place of the context, among all, that the page's verdict and figures are about."""
+
+
+def verdict_words(calculation: Calculation) -> list[str]:
+    """Returns the answer that the page begins with: whether the model fits and what is left, and how fast it can be."""
+    first, at, fit = calculation.reports[0], calculation.reports[MAIN_CONTEXT], calculation.fits[MAIN_CONTEXT]
+    sentences = [fit.words] if fit else []
+    if first.decode and at.decode:
+        sentences.append(
+            _(
+                "Decode reaches {empty} tok/s at most with an empty cache, and {filled} with {tokens:,} tokens in it.",
+                empty=format_number(first.decode.tokens_per_s),
+                filled=format_number(at.decode.tokens_per_s),
+                tokens=at.context,
+            )
+        )
+    return sentences
 
 
 def query_of_run(

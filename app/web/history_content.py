@@ -21,7 +21,7 @@ from app.results.ceiling import config_ceilings
 from app.results.history.level_shifts import SeriesDrift, Shift, drifts, shifts
 from app.results.history.series import history
 from app.results.history.table import HistoryTable
-from app.results.history.timeline import TimelineEvent, timeline
+from app.results.history.timeline import TimelineEvent, timeline, update_verdict
 from app.results.series import SeriesIndex, series_index
 from app.web.history_view import FIT, HistoryView
 from app.web.paths import path_for
@@ -51,6 +51,8 @@ class HistoryContent:
     """What certainly changed something, hardware and notes; the newest first."""
     quiet_updates: Sequence[TimelineEvent] = ()
     """Updates without a certain change, the newest first."""
+    verdict: Sequence[str] = ()
+    """Whether an update cost speed, in one or two sentences; empty where no update was measured."""
     more_machines: Sequence[tuple[str, str]] = ()
     """Slug and name of machines that have no figure."""
     hidden: int = 0
@@ -89,6 +91,7 @@ def history_content(
     names = {machine.id: (machine.slug, machine.name) for machine in machines}
     return HistoryContent(
         figures=figures,
+        verdict=update_verdict(changes.events),
         events=[event for event in reversed(changes.events) if not _is_quiet(event)],
         quiet_updates=[event for event in reversed(changes.events) if _is_quiet(event)],
         more_machines=[names[machine_id] for machine_id in last_first[MAX_MACHINES:]] if view.by == SERIES else [],

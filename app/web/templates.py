@@ -52,6 +52,7 @@ def environment() -> "jinja2.Environment":
         brief_words=lambda ratios: _unbroken(brief_words(ratios)),
         change_interval=_change_interval,
         ratio_words=lambda ratio, metric: _unbroken(ratio_words(metric, ratio)),
+        unbroken=_unbroken,
         verdict_sentence=lambda words: as_sentence(_unbroken(words)),
         percent=lambda fraction: _unbroken(units.format_percent(fraction)),
         change_words=lambda ratio, metric: _unbroken(change_words(metric, ratio)),

@@ -2,19 +2,17 @@
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.browser.axe import AXE, VENDOR, axe_violations
 from tests.browser.chromium import VARIANTS, Tab, tab
 from tests.browser.notebook import PATHS, running_notebook
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-VENDOR = Path(__file__).parent.parent / "vendor"
-AXE = (VENDOR / "axe.min.js").read_text(encoding="utf-8")
 MOST_STEPS = 600
 
 
@@ -42,23 +40,13 @@ def _open(opened: Tab, path: str) -> None:
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
 
 
-def _violations(opened: Tab) -> list[str]:
-    opened.page.evaluate(AXE)
-    violations: list[dict[str, Any]] = opened.page.evaluate("axe.run(document).then(result => result.violations)")
-    return [
-        f"{violation['id']}: {node['html'][:160]} {node['failureSummary'][:300]}"
-        for violation in violations
-        for node in violation["nodes"]
-    ]
-
-
 @pytest.mark.parametrize(("width", "scheme"), VARIANTS)
 def test_axe_finds_nothing(browser: "Browser", address: str, width: int, scheme: str) -> None:
     with tab(browser, address, width, scheme) as opened:
         violations = {}
         for path in (*PATHS, "/runs/nonesuch"):
             _open(opened, path)
-            if text := _violations(opened):
+            if text := axe_violations(opened):
                 violations[path] = text
         assert violations == {}
 

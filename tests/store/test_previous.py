@@ -66,6 +66,24 @@ def test_of_equally_near_ones_it_is_the_newest(database: Database) -> None:
     assert nearest.public_id == newer
 
 
+def test_of_one_quantization_some_differences_are_nearer_than_another_quantization(database: Database) -> None:
+    """As after an update and a change of the cache, of which a whole sweep is measured."""
+    before_all = with_settings(replace(BASE, engine_version="b6200"), kv_type_k="q4_0", kv_type_v="q4_0")
+    old, _sweep, last = measured(database, before_all, replace(BASE, quantization="Q4_K_M"), BASE)
+    nearest = before(database, last)
+    assert nearest is not None
+    assert nearest.public_id == old
+    assert len(nearest.changes) == 3
+
+
+def test_but_not_many_differences(database: Database) -> None:
+    before_all = with_settings(replace(BASE, engine_version="b6200"), context=2048, threads=2, batch=4)
+    _old, sweep, last = measured(database, before_all, replace(BASE, quantization="Q4_K_M"), BASE)
+    nearest = before(database, last)
+    assert nearest is not None
+    assert nearest.public_id == sweep
+
+
 def test_but_rather_one_with_a_run_to_compare_with(database: Database) -> None:
     older, newer, last = measured(database, with_settings(context=4096), with_settings(context=2048), BASE)
     change(database, newer, suite_sha256="b" * 64)

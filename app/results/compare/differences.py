@@ -15,6 +15,8 @@ from app.results.hardware import describe_devices, device_changes, thaw_devices
 from app.results.unknown import Side, unknown_between
 
 _NO_SNAPSHOT = Snapshot("", None, "", None, {})
+MOST_NAMED = 4
+"""The most differing settings that a verdict names."""
 _FIRST = ("machine", "hardware")
 """The fields whose differences matter most."""
 _LAST = ("labels",)
@@ -156,6 +158,12 @@ def verdict_subject_text(settings: Sequence[str], unknown: Sequence[str] = ()) -
         return _("The configurations are equal: the same thing was measured again.")
     if len(settings) == 1:
         return _("They differ in one setting only, which the verdict is about: {setting}.", setting=settings[0])
+    if len(settings) <= MOST_NAMED:
+        return _(
+            "They differ in {n} settings, and the verdict is about all of them together: {settings}.",
+            n=len(settings),
+            settings=separator("; ").join(settings),
+        )
     return _(
         "They differ in {n} settings, so the verdict is about all of them together, not about a single one.",
         n=len(settings),

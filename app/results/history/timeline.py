@@ -10,8 +10,8 @@ from typing import Literal
 from sqlmodel import Session
 
 from app.core.arrays import np
-from app.core.i18n import _, enumerated
-from app.core.units import format_date
+from app.core.i18n import _, enumerated, noun
+from app.core.units import format_date, plural
 from app.db import dated_notes
 from app.db.tables import Annotation
 from app.metrics.base import Metric
@@ -19,6 +19,9 @@ from app.results.hardware import HardwareChange
 from app.results.history.table import HistoryTable
 from app.results.history.updates import Update, hardware_updates, shift_phrases, updates
 from app.results.series import SeriesIndex
+
+MOST_NAMED = 3
+"""The most updates that a verdict names."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,25 @@ def timeline(
     events += _hardware_events(points, metrics, index, hardware, machines)
     events += [_of_note(note) for note in dated_notes.list_notes(session) if note.machine_id in {None, *machines}]
     return sorted(events, key=lambda event: event.at)
+
+
+def update_verdict(events: Sequence[TimelineEvent]) -> list[str]:
+    """Returns the answer to whether an engine update cost speed: the updates that certainly did, the newest first, at
+    most MOST_NAMED, and what the others did. Empty without updates."""
+    updated = [event for event in reversed(events) if event.kind == "update"]
+    worse = [event for event in updated if event.is_worse]
+    if not worse:
+        n_updates = plural(len(updated), noun("engine update"))
+        return [_("No engine update certainly cost speed ({updates} measured).", updates=n_updates)] if updated else []
+    sentences = [_("{sentence}.", sentence=event.sentence) for event in worse[:MOST_NAMED]]
+    quiet = sum(not event.verdict for event in updated)
+    if len(worse) > MOST_NAMED:
+        n_more = plural(len(worse) - MOST_NAMED, noun("more engine update"))
+        sentences.append(_("{updates} cost speed, too.", updates=n_more))
+    if quiet:
+        n_quiet = plural(quiet, noun("other engine update"))
+        sentences.append(_("{updates} changed nothing for certain.", updates=n_quiet))
+    return sentences
 
 
 def _machines(points: HistoryTable, index: SeriesIndex) -> dict[int, str]:

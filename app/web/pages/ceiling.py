@@ -15,7 +15,7 @@ from app.db import devices, machines, models
 from app.db.devices import device_name
 from app.db.tables import Machine
 from app.results.ceiling import predictions_on
-from app.web.calculator import EXAMPLE, Calculation, calculate, pack_config
+from app.web.calculator import EXAMPLE, MAIN_CONTEXT, Calculation, calculate, pack_config, verdict_words
 from app.web.deps import DatabaseDep, Form, ReadSession
 from app.web.forms import Fields
 from app.web.paths import path_for
@@ -85,6 +85,8 @@ def _page(
         status=error.http_status if error else 200,
         form=form,
         calculation=calculation,
+        verdict=verdict_words(calculation) if calculation else [],
+        main_context=MAIN_CONTEXT,
         unmeasured=_unmeasured(session) if calculation and calculation.no_decode else None,
         predictions=_predictions(session, calculation) if calculation else [],
         figure=charts.against_context(calculation.curve) if calculation else None,

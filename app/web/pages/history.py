@@ -65,6 +65,7 @@ def show_history(
         request,
         "_history.html" if is_partial(request) else "history.html",
         status=error.http_status if error else 200,
+        is_partial=is_partial(request),
         error=error,
         content=content,
         view=view,

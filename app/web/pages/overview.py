@@ -12,11 +12,14 @@ from starlette.responses import RedirectResponse, Response
 from app.charts import year_sparkline
 from app.core.i18n import _
 from app.db import runs, servers
+from app.db.devices import local_name
 from app.db.saved_views import pinned_views
 from app.db.tables import now
+from app.results import hardware
 from app.results.history.lately import RecentChange, recent_changes
 from app.results.latest import LatestResult, latest_result
 from app.results.leaderboard import LeaderboardView, leaderboard
+from app.results.previous import previous
 from app.results.run_filter import RunFilter
 from app.results.run_list import list_runs
 from app.suites import DEFAULT_SUITE
@@ -54,7 +57,7 @@ def show_overview(request: Request, session: ReadSession) -> Response:
         board=board,
         best=board.rows[:MOST_BEST] if board else [],
         year_sparkline=year_sparkline,
-        answers=_answers(request, latest, changes),
+        answers=_answers(request, session, latest, changes),
         **_running(session, counts),
     )
 
@@ -95,10 +98,12 @@ class Answer(NamedTuple):
     path: str
 
 
-def _answers(request: Request, latest: LatestResult | None, changes: Sequence[RecentChange]) -> list[Answer]:
+def _answers(
+    request: Request, session: Session, latest: LatestResult | None, changes: Sequence[RecentChange]
+) -> list[Answer]:
     wrong = next((change.after for change in changes if change.kind == "wrong"), None)
-    before = latest.before if latest else None
-    pair = [("run", before.public_id), ("run", latest.run.public_id)] if latest and before else []
+    earlier = previous(session, latest.run, engine_titles()) if latest else None
+    pair = [("run", earlier.public_id), ("run", latest.run.public_id)] if latest and earlier and earlier.run else []
     model = f"?{urlencode({'name': latest.run.model.name})}" if latest and latest.run.model else ""
     return [
         Answer(_("Which quantization is fastest?"), f"{path_for(request, 'model_speeds')}{model}"),
@@ -107,8 +112,22 @@ def _answers(request: Request, latest: LatestResult | None, changes: Sequence[Re
         Answer(_("What did my last change do?"), f"{path_for(request, 'compare')}?{urlencode(pair)}"),
         Answer(_("How does decode fall with context?"), path_for(request, "context")),
         Answer(_("Is a run wrong?"), path_for(request, "run", public_id=wrong) if wrong else path_for(request, "runs")),
-        Answer(_("Does it fit into memory?"), path_for(request, "ceiling")),
+        Answer(_("Does it fit into memory?"), _memory_path(request, latest)),
     ]
+
+
+def _memory_path(request: Request, latest: LatestResult | None) -> str:
+    """Returns the address that says whether the newest model fits: the calculator with its device; the run itself where
+    several devices hold it, or an unknown one."""
+    if latest is None or latest.run.model is None or latest.run.config is None:
+        return path_for(request, "ceiling")
+    run, settings = latest.run, latest.run.config.settings
+    cards = [device for device in hardware.thaw_devices(run.hardware or ()) if device.kind == "accelerator"]
+    if len(cards) != 1 or cards[0].count != 1 or not cards[0].bandwidths:
+        return f"{path_for(request, 'run', public_id=run.public_id)}#ceiling-title"
+    kv = dict.fromkeys(str(settings[key]) for key in ("kv_type_k", "kv_type_v") if settings.get(key))
+    query = {"model": run.model.id, "device": local_name(cards[0].name, run.machine.name)}
+    return f"{path_for(request, 'ceiling')}?{urlencode(query | ({'kv': '/'.join(kv)} if kv else {}))}"
 
 
 def _welcome(request: Request, session: Session) -> Response:
