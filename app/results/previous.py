@@ -74,7 +74,12 @@ class _Candidate(NamedTuple):
         """Returns the sort key: the nearest first."""
         one_sided = sum(field.values is not None for field in self.unknown)
         quantization = OTHER_QUANTIZATION - 1 if self.has_other_quantization else 0
-        return len(self.changes) + quantization + one_sided, one_sided, not self.run.is_comparable, -self.run.started_at.timestamp()
+        return (
+            len(self.changes) + quantization + one_sided,
+            one_sided,
+            not self.run.is_comparable,
+            -self.run.started_at.timestamp(),
+        )
 
 
 def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None = None) -> Previous | None:

@@ -191,7 +191,9 @@ def test_how_decode_falls_with_context(browser: "Browser", address: str, width: 
 
 def _curves_are_apart(visitor: Visit) -> None:
     """Each drawn curve is of one run, so of one machine and one build, and lies under a ceiling of its own."""
-    traces = visitor.page.evaluate("JSON.parse(document.querySelector('main script[type=\"application/json\"]').text).data")
+    traces = visitor.page.evaluate(
+        "JSON.parse(document.querySelector('main script[type=\"application/json\"]').text).data"
+    )
     roofs = {trace["meta"]["series"]: trace for trace in traces if trace["meta"].get("role") == "roof"}
     measured = [trace for trace in traces if trace["meta"].get("role") != "roof"]
     assert len(measured) == len(roofs) >= 6
