@@ -53,7 +53,7 @@ def _strings(value: Any) -> Iterator[str]:
         for child in value:
             yield from _strings(child)
     elif isinstance(value, dict):  # the kind of a mark is no text, nor is its name, by which it gets its colour
-        is_mark = "yref" in value
+        is_mark = "x0" in value or "yref" in value
         for key, child in value.items():
             if not (is_mark and key in ("type", "name")):
                 yield from _strings(child)
