@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, String, cast, or_, true, union
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col, func, select
 
 from app.core.errors import BadInput
 from app.core.i18n import _, enumerated
@@ -235,14 +235,15 @@ def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:
     machines = session.exec(select(Machine.slug, Machine.name).order_by(Machine.name)).all()
     servers = session.exec(select(Server.slug, Server.name).order_by(Server.name)).all()
     models = session.exec(select(Model.name).distinct().order_by(Model.name)).all()
-    suites = session.exec(select(Run.suite_key).distinct().order_by(Run.suite_key)).all()
+    of_suites = select(Run.suite_key, func.max(col(Run.hidden_at))).group_by(Run.suite_key).order_by(Run.suite_key)
+    suites = session.exec(of_suites).all()
+    has_hidden = any(hidden_at for _key, hidden_at in suites)
     engines = session.execute(select(Config.engine).union(select(Server.engine))).scalars().all()
-    has_hidden = session.exec(select(Run.id).where(~NOT_HIDDEN).limit(1)).first() is not None
     return {
         "machine": _titled([_Named(*row) for row in machines]),
         "server": _titled([_Named(*row) for row in servers]),
         "model": [(name, name) for name in models],
-        "suite": [(key, key) for key in suites],
+        "suite": [(key, key) for key, _hidden_at in suites],
         "engine": [(engine, engine) for engine in sorted(engines)],
         "label": [(label, label) for label in known_labels(session)],
         "status": [(state, state) for state in RUN_STATES],

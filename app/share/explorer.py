@@ -120,9 +120,9 @@ class _Anonymizer:
         so private."""
         snapshot = anonymous_snapshot(context.snapshot, has_own_settings=Option.FLAGS in self._options)
         has_machine = Option.MACHINE in self._options
-        withheld = "" if Option.FLAGS in self._options else _own_words(context)
-        if withheld:  # so that configurations that differ in it stay apart
-            number = _numbered(self._own, withheld, "1", first="1").removeprefix("1 #")
+        if Option.FLAGS not in self._options:  # so that configurations that differ in what is withheld stay apart
+            withheld = _own_words(context)
+            number = _numbered(self._own, withheld, "1", first="1").removeprefix("1 #") if withheld else "0"
             snapshot = replace(snapshot, settings={**snapshot.settings, _("own settings"): number})
         server = inventory.configs[group_key.config_id].server
         return RunContext(

@@ -33,7 +33,11 @@
   const day = (stamp) => String(stamp).slice(0, 10);
 
   // A drag chooses whole days, which the server then shows in full detail; a double click shows all time again.
+  const followed = new WeakSet();
+
   function follow(plot) {
+    if (!plot.on || followed.has(plot)) return;
+    followed.add(plot);
     plot.on("plotly_relayout", (change) => {
       const [from, to] = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
       if (from && to) choose(day(from), day(to));
@@ -50,6 +54,7 @@
   }
 
   document.addEventListener("chartdrawn", (event) => follow(event.target));
+  plots().forEach(follow); // those that were drawn before this script came
   // a period takes the place of days that were chosen before
   form?.addEventListener("change", (event) => {
     if (event.target.name === "period") form.elements.since.value = form.elements.until.value = "";

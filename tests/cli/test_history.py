@@ -25,12 +25,14 @@ def test_updates_are_listed_with_what_they_changed(roofmark: Roofmark, cli_datab
     assert newest.startswith(
         "19 October 2026  strix-halo  llama.cpp b8177 → b8342: no certain change  (roofmark compare "
     )
-    assert any("3 June 2026  strix-halo  llama.cpp b7689 → b7841: decode −7.7 % on 3 models" in line for line in lines)
+    assert any(
+        "3 June 2026  strix-halo  llama.cpp b7689 → b7841: decode 7.7 % slower on 3 models" in line for line in lines
+    )
     june = roofmark("updates", "--since", "2026-06-01", "--until", "2026-06-04", "--json")
     (update,) = json.loads(june.stdout)["updates"]
     (shift,) = update["shifts"]
     assert (update["summary"], update["series"], shift["metric"]) == (
-        "llama.cpp b7689 → b7841: decode −7.7 % on 3 models",
+        "llama.cpp b7689 → b7841: decode 7.7 % slower on 3 models",
         12,
         "decode_tokens_per_s",
     )

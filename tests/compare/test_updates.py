@@ -42,7 +42,7 @@ def test_of_a_year_the_planted_regression_alone_is_certain(database: Database) -
     assert len(all_updates) == 3 * (len(BUILDS) - 1)
     (certain,) = (update for update in all_updates if update.shifts)
     assert certain.machine == "strix-halo"
-    assert update_words(certain, TITLES) == "llama.cpp b7689 → b7841: decode −7.7 % on 3 models"
+    assert update_words(certain, TITLES) == "llama.cpp b7689 → b7841: decode 7.7 % slower on 3 models"
     (shift,) = certain.shifts
     assert shift.is_worse
     assert certain.is_worse
@@ -111,7 +111,7 @@ def test_a_lone_run_of_one_series_decides_nothing() -> None:
     notebook.add("b2", SLOWER[0])
     assert phrases(notebook.updates()) == ["llama.cpp b1 → b2"]
     notebook.add("b2", *SLOWER[1:])
-    assert phrases(notebook.updates()) == ["llama.cpp b1 → b2: decode −8.0 % on Qwen3-8B"]
+    assert phrases(notebook.updates()) == ["llama.cpp b1 → b2: decode 8.0 % slower on Qwen3-8B"]
 
 
 def test_errors_are_widened_only_by_excess() -> None:

@@ -10,6 +10,7 @@ from app.db.database import Database
 from app.db.machines import BandwidthValue, MachineDevice
 from app.db.tables import (
     FULL_GEOMETRY,
+    Annotation,
     BandwidthProbe,
     Baseline,
     Config,
@@ -18,6 +19,7 @@ from app.db.tables import (
     Model,
     Run,
     SampleRow,
+    SavedView,
     Server,
     Share,
     StatedGeometry,
@@ -121,6 +123,8 @@ def _further(session: Session) -> list[Any]:
         BandwidthProbe(machine_id=2, status="done", best_bytes_per_s=9e10, record={"remarks": []}, finished_at=now()),
         Baseline(machine_id=1, model_name="", suite_key="", run_id=run.id or 0),
         Share(slug="other", kind="run", title="other"),
+        Annotation(machine_id=1, at=now(), text="own"),
+        SavedView(name="own", page="history", query=""),
     ]
 
 

@@ -13,6 +13,8 @@ _VOID = frozenset({"area", "br", "col", "embed", "hr", "img", "input", "link", "
 _WORDS = re.compile(r"\b[a-z]{2,}(?:['’][a-z]+)?(?: [a-z]{2,}(?:['’][a-z]+)?){2,}")
 """Three words of English or more; names of products and models hold capitals, digits and signs."""
 
+_LETTER = re.compile(r"[a-zA-Z]")
+
 
 class _Page(HTMLParser):
     def __init__(self) -> None:
@@ -47,9 +49,14 @@ class _Page(HTMLParser):
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield re.sub(r"<[^>]*>|%\{[^}]*\}", " ", value)
-    elif isinstance(value, list | dict):
-        for child in value.values() if isinstance(value, dict) else value:
+    elif isinstance(value, list):
+        for child in value:
             yield from _strings(child)
+    elif isinstance(value, dict):  # the kind of a mark is no text, nor is its name, by which it gets its colour
+        is_mark = "x0" in value or "yref" in value
+        for key, child in value.items():
+            if not (is_mark and key in ("type", "name")):
+                yield from _strings(child)
 
 
 def texts(page: str) -> list[str]:
@@ -62,4 +69,6 @@ def texts(page: str) -> list[str]:
 def english(page: str) -> list[str]:
     """Texts of a Chinese page that are a message of the catalogue, or have several words of English."""
     with i18n.use("zh-Hant"):
-        return [text for text in texts(page) if i18n.gettext(text) != text or _WORDS.search(text)]
+        return [
+            text for text in texts(page) if (i18n.gettext(text) != text and _LETTER.search(text)) or _WORDS.search(text)
+        ]

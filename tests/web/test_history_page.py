@@ -286,12 +286,14 @@ def words(page: str) -> str:
 def test_the_update_that_slowed_down_comes_first_with_its_comparison(client: TestClient, year: list[str]) -> None:
     page = client.get("/history").text
     assert len(figures(page)) == 3
-    assert "llama.cpp b7689 → b7841 on strix-halo, 3 June 2026: decode −7.7 % on 3 models . Compare" in words(page)
+    assert "llama.cpp b7689 → b7841 on strix-halo, 3 June 2026: decode 7.7 % slower on 3 models . Compare" in words(
+        page
+    )
     assert "20 engine updates without a certain change" in words(page)
     assert "RTX 4090 → 2 × RTX 4090 on workstation, 19 August 2026: no certain change in 1 series. Compare" in words(
         page
     )
-    before, after = re.search(r"<strong>decode −7.7.*?run=(\w+)&amp;run=(\w+)\"", page, re.DOTALL).groups()  # type: ignore[union-attr]  # it is there
+    before, after = re.search(r"<strong>decode 7.7.*?run=(\w+)&amp;run=(\w+)\"", page, re.DOTALL).groups()  # type: ignore[union-attr]  # it is there
     assert {before, after} <= set(year)
     comparison = client.get(f"/compare?run={before}&run={after}").text
     assert "b7689" in comparison
@@ -300,7 +302,7 @@ def test_the_update_that_slowed_down_comes_first_with_its_comparison(client: Tes
 
 def test_no_update_is_told_twice(client: TestClient, year: list[str]) -> None:
     page = client.get("/history?machine=strix-halo").text
-    assert "decode −7.7 %" in page
+    assert "decode 7.7 % slower" in page
     assert "same configuration" not in page
 
 
@@ -317,9 +319,9 @@ def test_no_series_of_a_year_is_grey_and_models_keep_a_colour_each(client: TestC
 def test_an_update_is_judged_by_all_runs_though_few_are_shown(client: TestClient, year: list[str]) -> None:
     page = client.get("/history?machine=strix-halo&since=2026-06-02&until=2026-06-04").text
     assert len(shown_runs(page)) < 20
-    assert "decode −7.7 % on 3 models" in page
+    assert "decode 7.7 % slower on 3 models" in page
     assert "engine update without" not in page
-    assert "decode −7.7" not in client.get("/history?machine=strix-halo&since=2026-07-02").text
+    assert "decode 7.7" not in client.get("/history?machine=strix-halo&since=2026-07-02").text
 
 
 def test_a_period_is_up_to_today(client: TestClient, ids: list[str], database: Database) -> None:
@@ -374,6 +376,7 @@ def test_a_view_is_saved_renamed_pinned_and_deleted(client: TestClient, ids: lis
     )
     assert str(page.url).endswith("/history?machine=m3-ultra&axis=fit")
     assert '<a class="view-chip" href="/history?machine=m3-ultra&amp;axis=fit">M3</a>' in page.text
+    assert '<a class="button" href="/history?machine=m3-ultra&amp;axis=fit">M3</a>' in client.get("/").text
     assert client.post("/views", data={"name": "M3", "page": "history"}).status_code == 409
     assert client.post("/views", data={"name": "x", "page": "login"}).status_code == 422
     path = re.search(r'action="(/views/\d+)"', page.text)

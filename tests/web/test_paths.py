@@ -6,6 +6,7 @@ import pytest
 from starlette.requests import Request
 from starlette.routing import NoMatchFound, Route
 
+from app.core.settings import Settings
 from app.web.paths import (
     absolute_url,
     home_path,
@@ -29,7 +30,7 @@ def request(path: str, root: str = "") -> Request:
             Route("/runs/{public_id}/{part}", nothing, name="run"),
         ],
     }
-    app = SimpleNamespace(state=SimpleNamespace(routes=routes))
+    app = SimpleNamespace(state=SimpleNamespace(routes=routes, settings=Settings()))
     headers = [(b"host", b"models.lan:8765")]
     return Request({"type": "http", "method": "GET", "scheme": "https", "path": path, "root_path": root, "app": app,
                     "query_string": b"", "headers": headers, "server": ("127.0.0.1", 80)})  # fmt: skip

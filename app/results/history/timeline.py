@@ -37,7 +37,7 @@ class TimelineEvent:
     subject: str
     """What happened where and when, such as "llama.cpp b7689 → b7841 on strix-halo, 3 June 2026"."""
     verdict: str = ""
-    """What it certainly changed, such as "decode −7.7 % on 3 models"; empty when nothing is certain."""
+    """What it certainly changed, such as "decode 7.7 % slower on 3 models"; empty when nothing is certain."""
     is_worse: bool = False
     before: str = ""
     after: str = ""

@@ -347,7 +347,7 @@ def update_words(update: Update, engine_titles: Mapping[str, str]) -> str:
 
 
 def shift_phrases(update: Update) -> list[str]:
-    """Returns each shift of an update in words, such as "decode −7.7 % on 3 models"."""
+    """Returns each shift of an update in words, such as "decode 7.7 % slower on 3 models"."""
     return [
         _(
             "{change} on {models}",
