@@ -217,6 +217,10 @@ def test_a_run_that_is_wrong(browser: "Browser", address: str, width: int) -> No
         beside = visitor.page.locator(".wrong-run")
         for name in ("Hide", "Run again"):
             assert beside.get_by_role("button", name=name, exact=True).is_visible()
+        page = visitor.page.locator("main").inner_text()
+        assert "What would it take" not in page, "what disturbed the run explains and predicts nothing"
+        assert "Remaining loss" in page
+        assert "Layers, fixed cost" not in page
 
 
 def test_whether_it_fits_and_what_is_left(browser: "Browser", address: str, width: int) -> None:
