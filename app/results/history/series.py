@@ -45,7 +45,6 @@ def _history(
     return wide[0].take(wide[0].with_public_ids(chosen)), hidden
 
 
-@cached_query(maxsize=2)
 def newest(session: Session, per_series: int, metrics: Sequence[str] = HEADLINE_METRICS) -> HistoryTable:
     """Returns the newest runs that count of each configuration and suite on servers that are in use, in order of
     time."""
