@@ -357,8 +357,10 @@ def update_words(update: Update, engine_titles: Mapping[str, str]) -> str:
 
 
 def shift_words(update: Update) -> str:
-    """Returns the shifts of an update in words, such as "decode 7.7 % slower on 3 models". With unknown settings, nobody
-    can say that nothing else changed with it."""
+    """Returns the shifts of an update in words, such as "decode 7.7 % slower on 3 models".
+
+    With unknown settings, nobody can say that nothing else changed with it.
+    """
     phrases = [
         _(
             "{change} on {models}",
