@@ -47,11 +47,20 @@ class Case:
     quantization: str
     device: str = ""
 
+    @property
+    def takes_time(self) -> bool:
+        """Whether a time can be reckoned for it at all: some bytes over a bandwidth that is stated."""
+        return 0 < self.n_bytes < math.inf and 0 < self.bandwidth_bytes_per_s < math.inf and self.layers >= 0
+
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCase:
     case: Case
     steps_per_s: float
+
+    @property
+    def is_usable(self) -> bool:
+        return self.case.takes_time and 0 < self.steps_per_s < math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +79,15 @@ class Prediction:
 
 
 def predict(target: Case, evidence: Sequence[MeasuredCase]) -> Prediction | None:
-    """Predicts the speed of `target` from measured ones; None without any.
+    """Predicts the speed of `target` from measured ones; None without any that took a time, and for a step that takes
+    none.
 
     Of many, those that have most in common with the target count.
     """
-    if not evidence:
+    usable = [measured for measured in evidence if measured.is_usable]
+    if not usable or not target.takes_time:
         return None
-    nearest = sorted(evidence, key=lambda measured: -_covariance(measured.case, target, is_same=False))[:MOST_EVIDENCE]
+    nearest = sorted(usable, key=lambda measured: -_covariance(measured.case, target, is_same=False))[:MOST_EVIDENCE]
     cases = [measured.case for measured in nearest]
     shares, layer_s, prior = _grid()
 

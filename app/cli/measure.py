@@ -267,7 +267,7 @@ def _machine_at(session: Session, base_url: str) -> Machine:
     if is_here:
         return machines.ensure_local_machine(session)
     same_name = next((machine for machine in machines_by_id.values() if machine.name == host), None)
-    return same_name or machines.add_machine(session, host)
+    return same_name or machines.add_machine(session, machines.free_name(session, host))
 
 
 # --- progress --------------------------------------------------------------------------------------------------------

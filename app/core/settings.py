@@ -1,5 +1,6 @@
 """Settings: `ROOFMARK_*` environment variables over defaults. docs/settings.md documents each one."""
 
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -104,8 +105,9 @@ class Settings(BaseSettings):
     def check_public_url(cls, value: str) -> str:
         url = value.strip().rstrip("/")
         parts = urlsplit(url)
-        if url and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment):
-            raise ValueError("it must be an address such as https://bench.example.org, without a query")
+        is_usable = parts.scheme in ("http", "https") and parts.hostname and not (parts.query or parts.fragment)
+        if url and (not is_usable or parts.port == 0 or re.search(r"[\s<>\"'\\@]|[^ -~\w]", url)):
+            raise ValueError("it must be an address such as https://bench.example.org, without a query or a password")
         return url
 
     @field_validator("same_within", mode="before")

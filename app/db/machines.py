@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, exists
 from sqlmodel import Session, col, select
 
-from app.core.errors import BadInput, NotFound
+from app.core.errors import BadInput, Conflict, NotFound
 from app.core.i18n import N_, _, joined
 from app.db import bandwidth
-from app.db.slugs import free_slug
+from app.db.slugs import first_free, free_slug
 from app.db.tables import BandwidthProbe, Machine, Run, now
 from app.hardware import memory
 from app.hardware.catalogue import built_in
@@ -44,7 +44,8 @@ def machine(session: Session, slug: str) -> Machine:
 
 
 def add_machine(session: Session, name: str, **fields: Any) -> Machine:
-    """Add a machine with a slug of its own."""
+    """Adds a machine with a slug of its own. Raises Conflict when another machine has this name."""
+    _check_name(session, name)
     added = Machine(slug=free_slug(session, Machine, name), name=name, **fields)
     session.add(added)
     session.flush()
@@ -52,8 +53,25 @@ def add_machine(session: Session, name: str, **fields: Any) -> Machine:
 
 
 def edit_machine(session: Session, slug: str, **fields: Any) -> Machine:
-    """Changes columns of a machine. Its slug stays: links to a machine outlive its renaming. Raises NotFound."""
-    return machine(session, slug).sqlmodel_update(fields)
+    """Changes columns of a machine. Its slug stays: links to a machine outlive its renaming. Raises NotFound, and
+    Conflict when another machine has the name."""
+    row = machine(session, slug)
+    if "name" in fields and fields["name"] != row.name:
+        _check_name(session, fields["name"], row)
+    return row.sqlmodel_update(fields)
+
+
+def free_name(session: Session, name: str) -> str:
+    """Returns the name, with a number where another machine has it."""
+    return first_free(name, {machine.name for machine in all_machines(session)})
+
+
+def _check_name(session: Session, name: str, own: Machine | None = None) -> None:
+    """Raises Conflict for the name of another machine, an archived one included: sentences tell machines apart by
+    their names alone."""
+    namesakes = [other for other in all_machines(session) if other.name.casefold() == name.casefold()]
+    if any(other is not own for other in namesakes):
+        raise Conflict(_("Another machine is called {name!r}: choose another name.", name=name))
 
 
 def archive_machine(session: Session, slug: str, archived: bool = True) -> Machine:
@@ -89,7 +107,8 @@ def ensure_local_machine(session: Session) -> Machine:
     if existing is not None:
         return existing
     host = this_host()
-    return add_machine(session, host.name, os=host.os, cpu=host.cpu, ram_bytes=host.ram_bytes, hostname=host.name)
+    name = free_name(session, host.name)
+    return add_machine(session, name, os=host.os, cpu=host.cpu, ram_bytes=host.ram_bytes, hostname=host.name)
 
 
 def fill(session: Session, slug: str, profile: Profile) -> Machine:

@@ -20,10 +20,11 @@ DEFAULT_VALUES = ("auto", "-1", "0", "cuda", "rocm", "gpu")
 """Values that leave the choice to the engine, where a flag cannot read them."""
 _SECRET_NAMES = ("-key", "apikey", "-token", "-password", "-passwd", "-secret", "-auth", "-credentials")
 _WINDOWS_PATH = re.compile(r"(?:^|[\s\"'=])[A-Za-z]:\\")
-# keys of services by their first letters, a password in a URL, a header, and a variable with such a name
+# keys of services by their first letters, a password before a host, a URL that may be signed, a header, and a variable
+# or a field of JSON with such a name
 _SECRET_VALUE = re.compile(
-    r"\b(hf|sk|gh[pousr]|github_pat|glpat|xox[a-z])[-_]\w{8}|://[^/@\s]*:[^/@\s]*@|\bBearer\s"
-    r"|(KEY|TOKEN|PASSWORD|PASSWD|SECRET|CREDENTIALS?)\s*=\s*\S",
+    r"\b(hf|sk|gh[pousr]|github_pat|glpat|xox[a-z])[-_]\w{8}|(^|//|[\s,;=\"'])[^/@\s,=]*:[^/@\s]*@|://[^\s?]*\?\S"
+    r"|\bBearer\s|(KEY|TOKEN|PASSWORD|PASSWD|SECRET|CREDENTIALS?|\bAUTH\w*)[\"']?\s*[=:]\s*\S",
     re.IGNORECASE,
 )
 

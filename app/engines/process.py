@@ -33,6 +33,8 @@ from app.engines.protocol.gateway import own_arguments
 HIDDEN_VALUE = "…"
 """Stands for the value of a flag that no engine declares."""
 MAX_FILE_BYTES = 1_000_000
+MAX_COMMAND_CHARS = 32_768
+"""Of a command line with its environment: no server is started with more, and it would be stored."""
 MAX_VALUE_CHARS = 200
 GPU_VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
@@ -76,12 +78,14 @@ def names_program(engine: Engine, words: Sequence[str]) -> bool:
 
 
 def read_command(engine: Engine, command: Command, *, is_listener: bool = False) -> ModelArguments | None:
-    """The settings that a process was started with; None where its command line is not the engine's.
+    """The settings that a process was started with; None where its command line is not the engine's, or endless.
 
     `is_listener`: the process answers as this engine, so that its flags are the engine's, even where the program's name
     says nothing (`python main.py`). Where every flag was understood, what it leaves open is the engine's default.
     """
     if not command.arguments or _TITLE.search(command.arguments[0]):
+        return None
+    if sum(len(word) + 1 for word in (*command.arguments, *command.environment.values())) > MAX_COMMAND_CHARS:
         return None
     words = own_arguments(engine, command.arguments)
     is_named = words is not None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlmodel import Session, col, select
 
 from app.core.configuration import describe_changes
-from app.core.unknown_settings import known_parts, unknown_fields
+from app.core.unknown_settings import known_parts
 from app.db.configs import snapshot_of
 from app.db.runs import related_rows
 from app.db.tables import Machine, Run, Server
@@ -18,6 +18,7 @@ from app.results.previous import previous
 from app.results.run_filter import NOT_HIDDEN
 from app.results.run_list import ShownMetric, headline_of
 from app.results.series import series_index
+from app.results.unknown import Side, unknown_between
 
 
 @dataclass(frozen=True)
@@ -84,4 +85,8 @@ def _changes(
     if before.started_at and run.started_at:
         timelines = hardware.timelines(session)  # of all servers: lists of changes need them, too
         changes = [*timelines.between(run.server_id, before.started_at, run.started_at), *changes]
-    return changes, [field.words for field in unknown_fields(then, today)]
+    sides = [
+        Side(snapshot, bool(side.hardware), side.evidence.get("process"))
+        for side, snapshot in ((before, then), (run, today))
+    ]
+    return changes, [field.words for field in unknown_between(*sides)]

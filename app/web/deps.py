@@ -5,7 +5,7 @@ from inspect import Parameter, Signature
 from itertools import chain
 from typing import Annotated, Any
 
-from fastapi import Depends
+from fastapi import Depends, Path
 from sqlmodel import Session
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
@@ -20,6 +20,9 @@ from app.results.run_filter import RunFilter
 from app.web.forms import Fields
 
 MAX_UPLOAD_BYTES = 1 << 20
+
+RowId = Annotated[int, Path(ge=0, lt=1 << 31)]
+"""The number of a row in a path: no database holds a larger one."""
 
 
 def _database(request: Request) -> Database:

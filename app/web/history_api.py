@@ -19,7 +19,7 @@ from app.schemas.history import (
 )
 from app.suites import DEFAULT_SUITE
 from app.web.api import Text
-from app.web.deps import FilterDep, ReadSession, WriteSession, declare_query
+from app.web.deps import FilterDep, ReadSession, RowId, WriteSession, declare_query
 from app.web.document_response import DocumentResponse
 from app.web.errors import error_responses
 
@@ -77,7 +77,7 @@ def post_note(session: WriteSession, new_note: NewNote) -> Response:
     response_model=NoteDocument,
     responses=error_responses(404),
 )
-def put_note(session: WriteSession, note_id: int, note: NewNote) -> Response:
+def put_note(session: WriteSession, note_id: RowId, note: NewNote) -> Response:
     """Replaces all that a note says."""
     changed = dated_notes.edit_note(session, note_id, note.text, dated_notes.parse_moment(note.at), note.machine)
     return DocumentResponse(note_document(changed))
@@ -90,6 +90,6 @@ def put_note(session: WriteSession, note_id: int, note: NewNote) -> Response:
     status_code=204,
     responses=error_responses(404),
 )
-def delete_note(session: WriteSession, note_id: int) -> None:
+def delete_note(session: WriteSession, note_id: RowId) -> None:
     """Deletes a note."""
     dated_notes.delete_note(session, note_id)

@@ -1,4 +1,4 @@
-"""Dated notes of a person in the history, and saved views of pages."""
+"""Dated notes of a person in the history, and saved views of pages; machines with one name are told apart."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -7,7 +7,24 @@ revision = "0013"
 down_revision = "0012"
 
 
+_MOST_NAME_CHARS = 120
+_machine = sa.table("machine", sa.column("id"), sa.column("name"), sa.column("slug"))
+
+
+def _rename_namesakes() -> None:
+    """Gives each machine a name of its own: one whose name an earlier machine has gets its slug, which is unique."""
+    connection, used = op.get_bind(), set[str]()
+    for machine in connection.execute(sa.select(_machine).order_by(_machine.c.id)).all():
+        name = machine.name
+        if name.casefold() in used:
+            ending = f" ({machine.slug})"
+            name = name[: _MOST_NAME_CHARS - len(ending)] + ending
+            connection.execute(_machine.update().where(_machine.c.id == machine.id).values(name=name))
+        used.add(name.casefold())
+
+
 def upgrade() -> None:
+    _rename_namesakes()
     op.create_table(
         "annotation",
         sa.Column("id", sa.Integer(), nullable=False),

@@ -93,3 +93,22 @@ def test_an_interval_holds_its_middle_whatever_was_measured(
     prediction = predict(Case(int(n_bytes), 32, 1e12, "m", "q"), evidence)
     assert prediction is not None
     assert 0 < prediction.low < prediction.steps_per_s < prediction.high < math.inf
+
+
+ODD = st.sampled_from((0.0, -1.0, 1.0, 1e-9, 1e12, 1e30, math.inf, math.nan))
+
+
+@given(
+    st.tuples(st.sampled_from((0, 1, 10**18)), st.sampled_from((-1, 0, 10**9)), ODD, ODD), st.booleans(), st.booleans()
+)
+def test_what_takes_no_time_predicts_nothing(
+    odd: tuple[int, int, float, float], is_target: bool, has_others: bool
+) -> None:
+    n_bytes, layers, bandwidth, steps_per_s = odd
+    odd_case = Case(n_bytes, layers, bandwidth, "odd", "Q4_K_M")
+    evidence = [MeasuredCase(odd_case, steps_per_s)] + [MeasuredCase(A100, 100.0)] * has_others
+    prediction = predict(odd_case if is_target else A100, evidence)
+    if prediction is not None:
+        assert 0 < prediction.low <= prediction.steps_per_s <= prediction.high < math.inf
+    if has_others and not is_target:
+        assert prediction is not None

@@ -145,11 +145,18 @@ def test_back_and_forth_are_two_updates() -> None:
     notebook = Notebook()
     for version, values in (("b1", CALM), ("b2", SLOWER), ("b1", CALM), ("b2", SLOWER)):
         notebook.add(version, *values)
-    there, back = notebook.updates()
-    assert (there.new_version, there.is_worse) == ("b2", True)
+    back, there = notebook.updates()
     assert (back.new_version, back.is_worse, bool(back.shifts)) == ("b1", False, True)
+    assert (there.new_version, there.is_worse) == ("b2", True)
     (change,) = there.series
-    assert (change.before, change.after) == ("run3", "run4")
+    assert (change.before, change.after) == ("run11", "run12")  # the last time, which is what holds now
+
+
+def test_an_update_with_unknown_settings_says_that_no_other_change_is_known() -> None:
+    notebook = Notebook()
+    for version, values in (("b1", CALM), ("b2", SLOWER)):
+        notebook.add(version, *values, settings={"context": 4096})
+    assert phrases(notebook.updates()) == ["llama.cpp b1 → b2: decode 8.0 % slower on Qwen3-8B, no other known change"]
 
 
 def test_a_change_of_hardware_between_leaves_nothing_to_compare() -> None:

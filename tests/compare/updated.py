@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from app.core.config_settings import SETTINGS
 from app.core.configuration import Snapshot
 from app.db.configs import ConfigDescription
 from app.metrics import metrics
@@ -22,6 +23,8 @@ REPETITIONS = 5
 CV = 0.005
 """The relative standard deviation among the repetitions of a run."""
 AUTOCORRELATION = 0.5
+ALL_KNOWN: Mapping[str, Any] = {key: 1 for key, setting in SETTINGS.items() if setting.is_always_set}
+"""Settings that leave nothing open."""
 
 
 class Notebook:
@@ -42,11 +45,12 @@ class Notebook:
         server: int = 1,
         prompt: str = "p",
         deviation: float = 0.3,
+        settings: Mapping[str, Any] = ALL_KNOWN,
     ) -> list[HistoryPoint]:
         """Adds a run of the decode speed for each value, in tok/s."""
-        key = version, model, machine, server
+        key = version, model, machine, server, repr(settings)
         config_id = self._ids.setdefault(key, len(self._ids) + 1)
-        snapshot = Snapshot("llama.cpp", version, model, "Q4_K_M", {"context": 4096})
+        snapshot = Snapshot("llama.cpp", version, model, "Q4_K_M", dict(settings))
         self.configs[config_id] = ConfigDescription(f"server {server}", snapshot, f"box {machine}", "", machine)
         added = []
         for value in values:

@@ -246,3 +246,34 @@ def test_the_value_of_a_secret_flag_is_never_stored(
     allowed, _is_understood = allowed_arguments([*before, *words, *after], table)
     assert not [word for word in allowed if secret in word]
     assert all(name in known or name.startswith("--") for name, _values in group_by_flag(allowed))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--model-url https://host/a.gguf?sig=hunter2hunter2",
+        "-md https://host/a.gguf?X-Amz-Signature=hunter2hunter2",
+        "--rpc user:hunter2hunter2@10.0.0.2:50052",
+        "--rpc 10.0.0.1:50052,user:hunter2hunter2@10.0.0.2:50052",
+        '--json-schema {"api_key":"hunter2hunter2"}',
+        '--override-kv {"auth":"hunter2hunter2"}',
+    ],
+)
+@pytest.mark.parametrize("key", ["llama.cpp", "vllm"])
+def test_a_secret_within_an_address_or_a_document_is_not_stored(key: str, line: str) -> None:
+    assert "hunter2" not in repr(settings_of(key, f"{engines.find(key).programs[0]} {line} -t 8"))
+
+
+def test_the_devices_of_remote_servers_are_stored() -> None:
+    assert (
+        "--rpc 10.0.0.1:50052,10.0.0.2:50052"
+        in settings_of("llama.cpp", "llama-server --rpc 10.0.0.1:50052,10.0.0.2:50052")["flags"]
+    )
+
+
+def test_an_endless_command_line_is_not_read() -> None:
+    llama = engines.find("llama.cpp")
+    for words in (["llama-server", "-ot", "a" * 100_000], ["llama-server", *["-t"] * 300_000]):
+        assert read_command(llama, Command(words, {}, "/", "llama-server"), is_listener=True) is None
+    variable = {"LLAMA_ARG_CTX_SIZE": "9" * 100_000}
+    assert read_command(llama, Command(["llama-server"], variable, "/", "llama-server"), is_listener=True) is None

@@ -184,6 +184,20 @@ def test_flags_get_their_new_keys_and_the_old_ones_back(empty_database: Database
     assert _flags(empty_database) == (json.loads(flags), json.loads(left_out), "possibly_cached")
 
 
+@on_both
+def test_machines_with_one_name_get_names_of_their_own(empty_database: Database) -> None:
+    migrate(empty_database, files.MIGRATIONS, "0012")
+    with writing(empty_database) as connection:
+        for _ in range(3):
+            rows.fill(connection)
+        connection.exec_driver_sql("UPDATE machine SET name = 'box'")
+        slugs = connection.exec_driver_sql("SELECT slug FROM machine ORDER BY id").scalars().all()
+    migrate(empty_database, files.MIGRATIONS, "0013")
+    with empty_database.engine.connect() as connection:
+        names = connection.exec_driver_sql("SELECT name FROM machine ORDER BY id").scalars().all()
+    assert names == ["box", *(f"box ({slug})" for slug in slugs[1:])]
+
+
 def _flags(database: Database) -> tuple[object, object, object]:
     """Of the first sample and of a measurement: what is stored as JSON, and the null reason."""
     with database.engine.connect() as connection:

@@ -58,6 +58,7 @@ def test_paths_are_made_by_name_below_the_sub_path() -> None:
     assert path_for(request("/"), "runs") == "/runs"
     assert path_for(request("/", "/notes/"), "run", public_id="abc") == "/notes/runs/abc"
     assert path_for(request("/"), "run", public_id="abc", part="csv") == "/runs/abc/csv"
+    assert path_for(request("/"), "run", public_id="../</x>") == "/runs/..%2F<%2Fx>"
     for name, values in (("nonesuch", {}), ("run", {"x": "abc"})):
         with pytest.raises(NoMatchFound):
             path_for(request("/"), name, **values)

@@ -10,14 +10,14 @@ from typing import Literal
 from sqlmodel import Session
 
 from app.core.arrays import np
-from app.core.i18n import _, enumerated, noun
+from app.core.i18n import _, noun
 from app.core.units import format_date, plural
 from app.db import dated_notes
 from app.db.tables import Annotation
 from app.metrics.base import Metric
 from app.results.hardware import HardwareChange
 from app.results.history.table import HistoryTable
-from app.results.history.updates import Update, hardware_updates, shift_phrases, updates
+from app.results.history.updates import Update, hardware_updates, shift_words, updates
 from app.results.series import SeriesIndex
 
 MOST_NAMED = 3
@@ -109,7 +109,7 @@ def _measured(
         machine_id=update.machine_id,
         label=label,
         subject=_("{what} on {machine}, {date}", what=what, machine=machine, date=format_date(at)),
-        verdict=enumerated(shift_phrases(update)) if update.shifts else "",
+        verdict=shift_words(update) if update.shifts else "",
         is_worse=update.is_worse,
         before=clearest.before,
         after=clearest.after,

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from app.core.i18n import _, enumerated, noun
 from app.core.units import plural
+from app.core.unknown_settings import has_unknown_settings
 from app.metrics.base import Metric
 from app.results.compare.words import metric_change
 from app.results.hardware import HardwareChange
@@ -121,6 +122,15 @@ class Update:
         """The series whose comparison says most: of the largest shift the largest change, or else the newest."""
         return self.shifted(self.shifts[0])[0] if self.shifts else self.series[-1]
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether all settings are known of the series that it shifted: then nothing else changed with it."""
+        return not any(
+            has_unknown_settings(replace(change.series.snapshot, engine_version=self.new_version))
+            for shift in self.shifts
+            for change in self.shifted(shift)
+        )
+
     def shifted(self, shift: Change) -> list[SeriesChange]:
         """Returns the series with a change of the shift's direction and more than MIN_CHANGE, the largest first."""
         direction = math.copysign(1, shift.log_ratio)
@@ -180,7 +190,7 @@ def _tested(
 ) -> list[Update]:
     scatters = Scatters(points, metrics, index, segments)
     by_scope: dict[Scope, dict[_Versions, list[SeriesChange]]] = defaultdict(lambda: defaultdict(list))
-    for (scope, versions), pairs in _first_pairs(points, index, scatters, segments).items():
+    for (scope, versions), pairs in _newest_pairs(points, index, scatters, segments).items():
         by_scope[scope][versions] = [
             _series_change(points, metrics, index, scatters, before, after) for before, after in pairs
         ]
@@ -196,19 +206,19 @@ _Versions = tuple[str, str, str]
 """The engine, its version before and its version after an update."""
 
 
-def _first_pairs(
+def _newest_pairs(
     points: HistoryTable, index: SeriesIndex, scatters: Scatters, segments: Sequence[Sequence[Block]]
 ) -> dict[tuple[Scope, _Versions], list[tuple[Block, Block]]]:
-    """Returns the blocks before and after each update, in order of time: of each series the first, since one that goes
-    back and forth between two versions has many."""
-    first: dict[tuple[Scope, _Versions, int], tuple[Block, Block]] = {}
+    """Returns the blocks before and after each update, in order of time: of each series the newest, since one that goes
+    back and forth between two versions has many, and the last of them is what still holds."""
+    newest: dict[tuple[Scope, _Versions, int], tuple[Block, Block]] = {}
     for before, after in (pair for blocks in segments for pair in pairwise(blocks)):
         series = index.by_config[int(points.config_ids[after.places[0]])]
         key = scatters.scope(after), (series.snapshot.engine, before.version, after.version), series.id
-        if key not in first or after.places[0] < first[key][1].places[0]:
-            first[key] = before, after
+        if key not in newest or after.places[0] > newest[key][1].places[0]:
+            newest[key] = before, after
     pairs: dict[tuple[Scope, _Versions], list[tuple[Block, Block]]] = defaultdict(list)
-    for (scope, versions, _series), pair in sorted(first.items(), key=lambda item: int(item[1][1].places[0])):
+    for (scope, versions, _series), pair in sorted(newest.items(), key=lambda item: int(item[1][1].places[0])):
         pairs[scope, versions].append(pair)
     return pairs
 
@@ -343,12 +353,15 @@ def update_words(update: Update, engine_titles: Mapping[str, str]) -> str:
     versions = f"{engine} {update.old_version} → {update.new_version}"
     if not update.shifts:
         return versions
-    return _("{versions}: {changes}", versions=versions, changes=enumerated(shift_phrases(update)))
+    return _("{versions}: {changes}", versions=versions, changes=shift_words(update))
 
 
-def shift_phrases(update: Update) -> list[str]:
-    """Returns each shift of an update in words, such as "decode 7.7 % slower on 3 models"."""
-    return [
+def shift_words(update: Update) -> str:
+    """Returns the shifts of an update in words, such as "decode 7.7 % slower on 3 models".
+
+    With unknown settings, nobody can say that nothing else changed with it.
+    """
+    phrases = [
         _(
             "{change} on {models}",
             change=metric_change(shift.metric.key, shift.ratio),
@@ -356,6 +369,8 @@ def shift_phrases(update: Update) -> list[str]:
         )
         for shift in update.shifts
     ]
+    changes = enumerated(phrases)
+    return changes if update.is_alone else _("{changes}, no other known change", changes=changes)
 
 
 def _models(series: Sequence[SeriesChange]) -> str:

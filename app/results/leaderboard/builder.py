@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from app.results.series import series_index
 from app.results.wrong_runs import wrong_in_history
 from app.stats.runs import RunScatter, run_scatter
 from app.stats.student import CONFIDENCE
-from app.stats.verdict import Result, Verdict, judge
+from app.stats.verdict import Ratio, Result, Verdict, judge
 
 YEAR = timedelta(days=365)
 STEPS_OF_YEAR = 52
@@ -55,6 +55,8 @@ class _Segment(NamedTuple):
     places: Places
     value: float
     """The median of the metric."""
+    is_on_todays_hardware: bool
+    """Whether its server's hardware has not changed since."""
 
 
 class RowBuilder:
@@ -89,11 +91,14 @@ class RowBuilder:
     def _segments(self) -> list[_Segment]:
         """All configurations on each hardware."""
         numbers = {key: number for number, key in enumerate(dict.fromkeys(self._keys.values()))}
+        servers, epochs = self._points.server_ids, self._points.hardware_epoch(self._hardware)
+        todays = {server: epochs[servers == server].max() for server in np.unique(servers).tolist()}
         segments = []
         for places in self._points.segments(self._hardware):
+            is_todays = bool(epochs[places[0]] == todays[int(servers[places[0]])])
             config_id = int(self._points.config_ids[places[0]])
             value = float(np.median(self._points.values(self._view.place)[places]))
-            segments.append(_Segment(numbers[self._keys[config_id]], config_id, places, value))
+            segments.append(_Segment(numbers[self._keys[config_id]], config_id, places, value, is_todays))
         return segments
 
     def rows(self) -> list[Row]:
@@ -102,13 +107,15 @@ class RowBuilder:
         for segment in self._segments:
             by_row.setdefault(segment.row, []).append(segment)
         keys = list(dict.fromkeys(self._keys.values()))
-        return [self._row(keys[number], segments) for number, segments in sorted(by_row.items())]
+        looks = sum(len(segments) - 1 for segments in by_row.values())
+        return [self._row(keys[number], segments, looks) for number, segments in sorted(by_row.items())]
 
-    def _row(self, key: _Key, segments: Sequence[_Segment]) -> Row:
+    def _row(self, key: _Key, segments: Sequence[_Segment], looks: int) -> Row:
+        """Makes a row; `looks` is the number of comparisons with the best of each row, one of which is worse by chance
+        the more there are."""
         name, quantization, machine_id, _engine = key
-        choose = max if self._view.metric.better == "higher" else min
-        best = choose(segments, key=lambda segment: segment.value)
-        newest = max(segments, key=lambda segment: int(segment.places[-1]))
+        best, newest = self._best_and_newest(segments)
+        change = self._changes.get(self._index.by_config[newest.config_id].id)
         places = np.sort(np.concatenate([segment.places for segment in segments]))
         config = self._configs[best.config_id]
         return Row(
@@ -122,14 +129,19 @@ class RowBuilder:
             engine_version=config.snapshot.engine_version,
             best=self._best(best),
             particulars=self._particulars(best, segments),
-            latest=self._latest(newest, best, len(segments)),
-            change=self._changes.get(self._index.by_config[newest.config_id].id),
+            latest=self._latest(segments, change, looks),
+            change=change,
             trend=self._trend(places),
             builds=self._builds(segments),
             config_ids=list(dict.fromkeys(segment.config_id for segment in segments)),
             runs=len(places),
             remote_host=remote_host(config.snapshot.settings),
         )
+
+    def _best_and_newest(self, segments: Sequence[_Segment]) -> tuple[_Segment, _Segment]:
+        choose = max if self._view.metric.better == "higher" else min
+        best = choose(segments, key=lambda segment: segment.value)
+        return best, max(segments, key=lambda segment: int(segment.places[-1]))
 
     def _best(self, segment: _Segment) -> BestConfiguration:
         values = self._points.values(self._view.place)[segment.places]
@@ -153,21 +165,44 @@ class RowBuilder:
         unversioned = {key: replace(snapshot, engine="", engine_version=None) for key, snapshot in snapshots.items()}
         return " · ".join(distinguishing_settings(unversioned)[best.config_id])
 
-    def _latest(self, newest: _Segment, best: _Segment, looks: int) -> LatestRun:
+    def _latest(self, segments: Sequence[_Segment], change: BuildChange | None, looks: int) -> LatestRun:
+        best, newest = self._best_and_newest(segments)
         place = int(newest.places[-1])
-        ratio, is_worse = None, False
-        if newest is not best:
-            pair = {self._view.by: (self._result(best), self._result(newest))}
-            ratio = judge(pair, {self._view.by: self._view.metric.better})[self._view.by]
-            is_worse = ratio.verdict is Verdict.WORSE and ratio.p_value < (1 - CONFIDENCE) / (looks - 1)
+        is_worse_since_update = change is not None and change.is_certain and change.change.is_worse
         return LatestRun(
             public_id=self._points.public_id(place),
             at=self._points.started_at(place),
             config_id=newest.config_id,
             value=float(self._points.values(self._view.place)[place]),
-            against_best=ratio,
-            is_worse=is_worse,
+            against_best=None if newest is best else self._ratio(best, newest),
+            is_worse=self._is_worse(segments, looks)
+            and (is_worse_since_update or all(map(partial(self._is_worse, looks=looks), self._without_one(segments)))),
         )
+
+    def _ratio(self, best: _Segment, newest: _Segment) -> Ratio:
+        pair = {self._view.by: (self._result(best), self._result(newest))}
+        return judge(pair, {self._view.by: self._view.metric.better})[self._view.by]
+
+    def _is_worse(self, segments: Sequence[_Segment], looks: int) -> bool:
+        """Whether the newest of some configurations is certainly worse than the best of them."""
+        best, newest = self._best_and_newest(segments)
+        if best is newest:
+            return False
+        ratio = self._ratio(best, newest)
+        return ratio.verdict is Verdict.WORSE and ratio.p_value < (1 - CONFIDENCE) / looks
+
+    def _without_one(self, segments: Sequence[_Segment]) -> Iterator[list[_Segment]]:
+        """Returns the configurations without the run that speaks most for the best one, and without the newest run: one
+        wrong run decides nothing."""
+        best, newest = self._best_and_newest(segments)
+        values = self._points.values(self._view.place)
+        choose = np.argmax if self._view.metric.better == "higher" else np.argmin
+        for segment, left_out in ((best, int(choose(values[best.places]))), (newest, len(newest.places) - 1)):
+            places = np.delete(segment.places, left_out)
+            others = [other for other in segments if other is not segment]
+            if len(places):
+                others.append(segment._replace(places=places, value=float(np.median(values[places]))))
+            yield others
 
     def _trend(self, places: Places) -> list[tuple[float, float]]:
         start = microseconds(self._moment - YEAR)
@@ -183,7 +218,8 @@ class RowBuilder:
 
     def _builds(self, segments: Sequence[_Segment]) -> list[BuildResult]:
         series: dict[int, dict[str, list[_Segment]]] = {}
-        for segment in sorted(segments, key=lambda segment: int(segment.places[0])):
+        of_today = [segment for segment in segments if segment.is_on_todays_hardware]
+        for segment in sorted(of_today, key=lambda segment: int(segment.places[0])):
             if version := self._index.version(segment.config_id):
                 of_series = series.setdefault(self._index.by_config[segment.config_id].id, {})
                 of_series.setdefault(version, []).append(segment)

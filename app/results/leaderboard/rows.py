@@ -96,7 +96,8 @@ class Row:
     trend: Sequence[tuple[float, float]]
     """The last year: the place in it, 0 to 1, and a value of the metric."""
     builds: Sequence[BuildResult]
-    """The versions of the engine in order of time, for the settings that were measured with most of them."""
+    """The versions of the engine on today's hardware in order of time, for the settings that were measured with most of
+    them."""
     config_ids: Sequence[int]
     """All of its configurations."""
     runs: int

@@ -23,7 +23,7 @@ def machine_words(machine: MachineSpeeds, metric: Metric) -> str:
     leaders, all_speeds = machine.leaders, machine.quantizations
     if len(all_speeds) == 1:
         return _(
-            "Only {quantization} was measured on {machine}: {metric} {value}.",
+            "Of what counts here, only {quantization} was measured on {machine}: {metric} {value}.",
             quantization=all_speeds[0].title,
             machine=machine.machine,
             metric=lower_first(metric.title),

@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from app.core.i18n import _
 from app.db import dated_notes
-from app.web.deps import Form, WriteSession
+from app.web.deps import Form, RowId, WriteSession
 from app.web.forms import Fields
 from app.web.paths import path_for
 
@@ -23,13 +23,13 @@ def add_dated_note(request: Request, session: WriteSession, form: Form) -> Respo
 
 
 @router.post("/notes/{note_id}", name="edit_dated_note")
-def edit_dated_note(request: Request, session: WriteSession, form: Form, note_id: int) -> Response:
+def edit_dated_note(request: Request, session: WriteSession, form: Form, note_id: RowId) -> Response:
     dated_notes.edit_note(session, note_id, *_fields(form))
     return _to_history(request, form)
 
 
 @router.post("/notes/{note_id}/delete", name="delete_dated_note")
-def delete_dated_note(request: Request, session: WriteSession, form: Form, note_id: int) -> Response:
+def delete_dated_note(request: Request, session: WriteSession, form: Form, note_id: RowId) -> Response:
     dated_notes.delete_note(session, note_id)
     return _to_history(request, form)
 

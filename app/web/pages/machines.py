@@ -2,7 +2,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from app.core.errors import BadInput, RoofmarkError
+from app.core.errors import BadInput, Conflict, RoofmarkError
 from app.db import bandwidth, devices, machines, servers
 from app.db.tables import Machine
 from app.hardware.detect import detect
@@ -43,7 +43,7 @@ def add_machine(request: Request, database: DatabaseDep, form: Form) -> Response
     try:
         with database.write() as session:
             added = machines.add_machine(session, **machine_form.parse_form(form, devices.load_catalogue(session)))
-    except BadInput as error:
+    except (BadInput, Conflict) as error:
         return _form(request, database, form, error=error)
     return _to(request, added)
 
@@ -98,7 +98,7 @@ def save_machine(request: Request, database: DatabaseDep, form: Form, slug: str)
             machine = machines.machine(session, slug)
             values = machine_form.parse_form(form, devices.load_catalogue(session))
             return _to(request, machines.edit_machine(session, slug, **values))
-    except BadInput as error:
+    except (BadInput, Conflict) as error:
         return _form(request, database, form, machine=machine, error=error)
 
 

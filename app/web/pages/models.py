@@ -17,7 +17,7 @@ from app.db import models
 from app.db.devices import KnownDevice, known_devices
 from app.db.models import KnownModel
 from app.hardware.host import this_host
-from app.web.deps import DatabaseDep, Form, ReadSession, WriteSession
+from app.web.deps import DatabaseDep, Form, ReadSession, RowId, WriteSession
 from app.web.forms import Fields, format_input
 from app.web.model_form import parse_form
 from app.web.paths import local_path, path_for
@@ -64,13 +64,13 @@ def list_models(request: Request, session: ReadSession) -> Response:
 
 
 @router.get("/models/{model_id}", name="model")
-def show_model(request: Request, session: ReadSession, model_id: int, back: str = "") -> Response:
+def show_model(request: Request, session: ReadSession, model_id: RowId, back: str = "") -> Response:
     """The model's page; `back` is the page to return to after its details are saved."""
     return _page(request, session, model_id, back)
 
 
 @router.post("/models/{model_id}", name="state_model")
-def state_model(request: Request, database: DatabaseDep, form: Form, model_id: int) -> Response:
+def state_model(request: Request, database: DatabaseDep, form: Form, model_id: RowId) -> Response:
     back = form.get("back")
     try:
         geometry, fields = parse_form(form)
@@ -83,7 +83,7 @@ def state_model(request: Request, database: DatabaseDep, form: Form, model_id: i
 
 
 @router.post("/models/{model_id}/take-back", name="take_back_model")
-def take_back_model(request: Request, session: WriteSession, model_id: int) -> Response:
+def take_back_model(request: Request, session: WriteSession, model_id: RowId) -> Response:
     models.clear_stated_geometry(session, model_id)
     return RedirectResponse(path_for(request, "model", model_id=model_id), status_code=303)
 
@@ -91,7 +91,7 @@ def take_back_model(request: Request, session: WriteSession, model_id: int) -> R
 def _page(
     request: Request,
     session: Session,
-    model_id: int,
+    model_id: RowId,
     back: str,
     form: Fields | None = None,
     error: BadInput | None = None,

@@ -11,7 +11,7 @@ from app.db import saved_views
 from app.db.saved_views import MAX_NAME_CHARS
 from app.db.tables import SavedView
 from app.web import flash
-from app.web.deps import Form, WriteSession
+from app.web.deps import Form, RowId, WriteSession
 from app.web.paths import path_for
 
 router = APIRouter(include_in_schema=False)
@@ -26,13 +26,13 @@ def save_view(request: Request, session: WriteSession, form: Form) -> Response:
 
 
 @router.post("/views/{view_id}", name="edit_view")
-def edit_view(request: Request, session: WriteSession, form: Form, view_id: int) -> Response:
+def edit_view(request: Request, session: WriteSession, form: Form, view_id: RowId) -> Response:
     name = form.required("name", _("The name"), MAX_NAME_CHARS)
     return _to_view(request, saved_views.edit_view(session, view_id, name=name, is_pinned=bool(form.get("pinned"))))
 
 
 @router.post("/views/{view_id}/delete", name="delete_view")
-def delete_view(request: Request, session: WriteSession, view_id: int) -> Response:
+def delete_view(request: Request, session: WriteSession, view_id: RowId) -> Response:
     page = saved_views.saved_view(session, view_id).page
     saved_views.delete_view(session, view_id)
     return flash.redirect_with_flash(request, path_for(request, page), "delete_view", str(view_id))
