@@ -113,7 +113,7 @@ def waterfall(
         shares.append(reading("state", 2 * step.batch * step.state_bytes, _("recurrent state, read and written")))
     if fitted is not None and layers and fitted.layer_s > 0:
         words = _(
-            "fixed cost: {layers} layers x {layer_us} µs, from two runs",
+            "fixed cost: {layers} layers × {layer_us} µs, from two runs",
             layers=layers,
             layer_us=format_number(fitted.layer_s * 1e6),
         )
