@@ -7,6 +7,7 @@ from sqlmodel import Session, col, select
 
 from app.db.runs import counts_by_status
 from app.db.tables import Config, Machine, Model, Run, Server
+from app.results.run_columns import columns
 from app.share import links, run
 from app.web.pages.runs import PER_PAGE
 
@@ -37,6 +38,7 @@ def addresses(session: Session, share: str) -> dict[str, str]:
     assert server
     assert config
     last_page = -(-sum(counts_by_status(session).values()) // PER_PAGE)
+    wide = {"group": "configuration", "columns": columns(session)}
     decode, ttft = "decode_tokens_per_s", "ttft_ms"
     return {
         "overview": "/",
@@ -48,6 +50,9 @@ def addresses(session: Session, share: str) -> dict[str, str]:
         "runs that failed": "/runs?status=failed",
         "runs, search": "/runs?text=quiet",
         "runs, search for two words": "/runs?text=qwen+b6400",
+        "runs in groups with all columns": f"/runs?{urlencode(wide, doseq=True)}",
+        "runs, new": f"/runs/new?{urlencode({'like': newest[0]})}",
+        "runs, delete 3": f"/runs/chosen/delete?{urlencode({'run': newest[:3]}, doseq=True)}",
         "run": f"/runs/{newest[0]}",
         "run, delete": f"/runs/{newest[0]}/delete",
         "configuration": f"/configs/{config.fingerprint}",
@@ -60,6 +65,7 @@ def addresses(session: Session, share: str) -> dict[str, str]:
         "explore TTFT, prompt length": explored(ttft, "prompt_tokens", "variant"),
         "explore decode, context": explored(decode, "context_tokens", "variant"),
         "explore decode against context": "/explore/context",
+        "explore decode against context, all builds": "/explore/context?builds=all",
         "explore throughput, streams": explored("output_tokens_per_s", "concurrency", "variant"),
         "explore share of the ceiling": explored("ceiling_share", "quantization", "model"),
         "explore decode, TTFT": explored(decode, ttft, "model"),
@@ -90,8 +96,11 @@ def addresses(session: Session, share: str) -> dict[str, str]:
         "API 500 runs": "/api/v1/runs?per_page=500",
         "API run": f"/api/v1/runs/{newest[0]}",
         "API best": "/api/v1/best",
+        "API updates": "/api/v1/updates",
+        "API notes": "/api/v1/notes",
         "API explore": "/api/v1/explore",
         "compare 2": compared(newest[:2]),
+        "compare 3": compared(newest[:3]),
         "compare 8": compared(newest),
     }
 

@@ -129,7 +129,7 @@ def _in_ram(layout: Layout, geometry: Geometry, sequences: int) -> tuple[int, in
     assert weights is not None
     if not layout.cards:
         return weights.total.n_bytes, sequences
-    held = [
+    placements = [
         (
             weights.dense.n_bytes * shares.dense
             + weights.routed.n_bytes * shares.routed
@@ -138,7 +138,7 @@ def _in_ram(layout: Layout, geometry: Geometry, sequences: int) -> tuple[int, in
         )
         for shares in layout.placed(geometry).readings
     ]
-    in_weights, in_cache = max(held, key=sum)
+    in_weights, in_cache = max(placements, key=sum)
     if in_weights:  # look-up tables stay where the processor reads them
         in_weights += weights.unread.n_bytes
     return round(in_weights), round(in_cache)

@@ -119,16 +119,20 @@ def measure(
         with database.read() as session:
             documents.append(run_document(session, public_id))
             question = restart_question(runs.run(session, public_id))
-        if not as_json:
-            say(run_text(documents[-1]))
-        if question is not None:
-            say(question, err=True)
+        _print_run(documents[-1], question, as_json=as_json)
         if _exit_code(documents[-1]):  # a run that fails or is cancelled is the last one
             break
     if as_json:
         print_json(documents if len(in_turn) > 1 else documents[0])
     if code := _exit_code(documents[-1]):
         raise typer.Exit(code)
+
+
+def _print_run(document: dict[str, Any], question: str | None, *, as_json: bool) -> None:
+    if not as_json:
+        say(run_text(document))
+    if question is not None:
+        say(question, err=True)
 
 
 @commands.command("worker", hidden=True)

@@ -92,8 +92,8 @@ def read_command(engine: Engine, command: Command, *, is_listener: bool = False)
     words = list(dropwhile(lambda word: not word.startswith("-"), words))  # a subcommand
     table = merge_tables([COMMON, engine.flags, FlagTable(ignored=frozenset(engine.config_flags))])
     from_file, is_file_read = _configuration_file(engine, words, command.folder)
-    given = [*_from_environment(engine, command.environment), *from_file, *words]
-    allowed, is_understood = allowed_arguments(given, table)
+    all_arguments = [*_from_environment(engine, command.environment), *from_file, *words]
+    allowed, is_understood = allowed_arguments(all_arguments, table)
     line = engine.read_arguments(allowed)
     settings: dict[str, Any] = dict(line.settings)
     # of a program that only answers like the engine, what it was not told is not known: it may hand on to another one
@@ -189,7 +189,7 @@ def _defaults(engine: Engine, allowed: Sequence[str], table: FlagTable, line: Mo
     that word. Those that only `flags` hold have the value that it gives them."""
     flags = parse_arguments(allowed, table).settings
     usual = [key for key, setting in SETTINGS.items() if setting.is_always_set]
-    given = {
+    stated_settings = {
         key
         for name, values in group_by_flag(allowed)
         if (flag := table.flags.get(name)) is not None and (not values or values[0] not in DEFAULT_VALUES)
@@ -198,7 +198,7 @@ def _defaults(engine: Engine, allowed: Sequence[str], table: FlagTable, line: Mo
     settings: dict[str, Any] = {
         key: flags.get(key, engine.default_settings.get(key, DEFAULT))
         for key in usual
-        if key in flags or key not in given  # with a value that cannot be read it stays unknown
+        if key in flags or key not in stated_settings  # with a value that cannot be read it stays unknown
     }
     settings.pop("context" if line.context_tokens is not None else "", None)
     return settings

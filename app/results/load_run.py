@@ -154,7 +154,8 @@ class RunResult:
         ceiling = self.ceiling_at(point)
         if self.known_ceiling is None or self.config is None or ceiling is None:
             return None
-        return analyze_decode(self.session, self.run, self.config, self.known_ceiling, ceiling)
+        is_wrong = self.wrong is not None
+        return analyze_decode(self.session, self.run, self.config, self.known_ceiling, ceiling, is_wrong=is_wrong)
 
     # --- beside other runs -------------------------------------------------------------------------------------------
 

@@ -84,8 +84,8 @@ class _Candidate(NamedTuple):
 
 def previous(session: Session, run: Run, engine_titles: Mapping[str, str] | None = None) -> Previous | None:
     """Returns the earlier configuration on the run's machine with the same model and the fewest differences: in engine,
-    build, quantization, settings, labels and hardware. Another quantization counts OTHER_QUANTIZATION times. Fields that
-    only one side states count, too, but known differences are nearer.
+    build, quantization, settings, labels and hardware. Another quantization counts OTHER_QUANTIZATION times. Fields
+    that only one side states count, too, but known differences are nearer.
 
     Of equally near ones it is one with a run to compare with, and the newest. Hidden runs do not count. None without an
     earlier configuration of the model.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, String, cast, or_, true, union
+from sqlalchemy import ColumnElement, String, cast, literal, or_, true, union
 from sqlmodel import Session, col, func, select
 
 from app.core.errors import BadInput
@@ -232,19 +232,26 @@ class _Named(NamedTuple):
 @cached_query(maxsize=1)
 def filter_choices(session: Session) -> dict[str, list[tuple[str, str]]]:
     """Returns the values with their titles for each parameter that has choices (an engine's value is its key)."""
-    machines = session.exec(select(Machine.slug, Machine.name).order_by(Machine.name)).all()
-    servers = session.exec(select(Server.slug, Server.name).order_by(Server.name)).all()
-    models = session.exec(select(Model.name).distinct().order_by(Model.name)).all()
+    named: list[tuple[str, Any, Any]] = [
+        ("machine", Machine.slug, Machine.name),
+        ("server", Server.slug, Server.name),
+        ("model", Model.name, Model.name),
+        ("engine", Server.engine, Server.engine),
+        ("engine", Config.engine, Config.engine),
+    ]
+    queries: list[Any] = [select(literal(kind), col(value), col(name).label("name")) for kind, value, name in named]
+    rows: dict[str, list[_Named]] = defaultdict(list)
+    for kind, *row in session.execute(union(*queries).order_by("name")):
+        rows[kind].append(_Named(*row))
     of_suites = select(Run.suite_key, func.max(col(Run.hidden_at))).group_by(Run.suite_key).order_by(Run.suite_key)
     suites = session.exec(of_suites).all()
     has_hidden = any(hidden_at for _key, hidden_at in suites)
-    engines = session.execute(select(Config.engine).union(select(Server.engine))).scalars().all()
     return {
-        "machine": _titled([_Named(*row) for row in machines]),
-        "server": _titled([_Named(*row) for row in servers]),
-        "model": [(name, name) for name in models],
+        "machine": _titled(rows["machine"]),
+        "server": _titled(rows["server"]),
+        "model": [*rows["model"]],
         "suite": [(key, key) for key, _hidden_at in suites],
-        "engine": [(engine, engine) for engine in sorted(engines)],
+        "engine": [*rows["engine"]],
         "label": [(label, label) for label in known_labels(session)],
         "status": [(state, state) for state in RUN_STATES],
         "hidden": [("without", "not hidden"), ("only", "only hidden")] if has_hidden else [],

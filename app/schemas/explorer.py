@@ -52,7 +52,7 @@ class Narrowed(Document):
 
     parts: list[str]
     count: int
-    kept: str | Number | None = Field(description="The one value that is left; null where each line has its own.")
+    only_value: str | Number | None = Field(description="The one value that is left; null where each line has its own.")
     text: str
 
 

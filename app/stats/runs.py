@@ -164,11 +164,12 @@ def _without_lone_runs(group: Sequence[RunMedian]) -> Sequence[RunMedian]:
         return group
     values = [run.log_value for run in group]
     total, squares, count = math.fsum(values), _sum_of_squares(values), len(values)
+    reach = OUTLIER_REACH * t_quantile(count - 2)
     retained = []
     for run in group:
         distance = abs(run.log_value - (total - run.log_value) / (count - 1))
         rest_variance = max(0.0, squares - (count - 1) / count * distance**2) / (count - 2)
-        if distance <= OUTLIER_REACH * t_quantile(count - 2) * math.sqrt(rest_variance * count / (count - 1)) + 1e-9:
+        if distance <= reach * math.sqrt(rest_variance * count / (count - 1)) + 1e-9:
             retained.append(run)
     return retained
 

@@ -99,8 +99,8 @@ def chosen_of(session: Session, server: Server, form: Fields) -> Chosen:
     """What the form shows of a server. An unknown model or run in the form counts as none."""
     models = server.facts.get("models") or []
     ids = [model.get("id") for model in models]
-    wanted = form.get("model") or server.model
-    model_id = wanted if wanted in ids else next(iter(ids), None)
+    requested_id = form.get("model") or server.model
+    model_id = requested_id if requested_id in ids else next(iter(ids), None)
     stated = servers.stated_settings(server, model_id)
     reported = _reported(server, model_id)
     like = runs.find(session, form.get("like"))

@@ -65,6 +65,7 @@ class Visit:
         """Follows a question of the overview."""
         self.click(self.page.get_by_role("navigation", name="Answers").get_by_role("link", name=question))
         self.page.get_by_role("navigation", name="Answers").wait_for(state="detached")
+        self.page.wait_for_load_state()  # only then scripts hear of another choice
 
     def verdict(self, selector: str = ".answer") -> str:
         """Returns the words that the page begins with: in sight without scrolling, before every table and picture."""
@@ -89,7 +90,7 @@ def _plain(text: str) -> str:
 
 @contextmanager
 def visit(browser: "Browser", address: str, width: int) -> Iterator[Visit]:
-    """The page of the answer fits its window and is for everybody, in both colour schemes, and complains about nothing."""
+    """The page of the answer fits its window, is for everybody in both colour schemes, and complains about nothing."""
     with tab(browser, address, width) as opened:
         visitor = Visit(opened)
         yield visitor
@@ -98,7 +99,7 @@ def visit(browser: "Browser", address: str, width: int) -> Iterator[Visit]:
             plot.locator(".main-svg").first.wait_for()
         assert opened.overflow() == 0, page.url
         for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # it is one of its literals
+            page.emulate_media(color_scheme=scheme)
             page.reload()
             for plot in page.locator("[data-figure]").all():
                 plot.locator(".main-svg").first.wait_for()
@@ -118,7 +119,8 @@ def test_which_quantization_is_fastest_and_what_it_costs(browser: "Browser", add
             assert re.search("Q3_K_M.*Q4_K_M.*Q6_K.*Q8_0", table, re.DOTALL), "the fastest first"
         figures = visitor.text("table.quantizations")
         assert re.search(
-            r"Q3_K_M llama\.cpp b\d+ 302 4,7\d\d 1\d\d 18\.\d GB of 192 GB, computed [\d.]+ GB weights \+ [\d.]+ GB KV cache",
+            r"Q3_K_M llama\.cpp b\d+ 302 4,7\d\d 1\d\d 18\.\d GB of 192 GB, computed "
+            r"[\d.]+ GB weights \+ [\d.]+ GB KV cache",
             figures,
         ), "decode, prefill, TTFT and memory"
         visitor.click(visitor.page.get_by_role("link", name="All models").first)
@@ -138,7 +140,7 @@ def test_the_best_ever_of_each_model(browser: "Browser", address: str, width: in
         assert speeds == sorted(speeds, reverse=True)
         assert visitor.page.locator(".leaderboard tbody tr svg.sparkline").count() == len(rows)
         (favourite,) = (row for row in rows if re.match(r"Gemma-3-27B ?Q4_K_M", row))
-        assert re.search(r"[789]\.\d % slower", favourite), "its latest against its best, since the update"
+        assert re.search(r"[6-9]\.\d % slower", favourite), "its latest against its best, since the update"
 
 
 def test_an_update_that_slowed_decode_down(browser: "Browser", address: str, width: int) -> None:
@@ -215,13 +217,18 @@ def test_a_run_that_is_wrong(browser: "Browser", address: str, width: int) -> No
         beside = visitor.page.locator(".wrong-run")
         for name in ("Hide", "Run again"):
             assert beside.get_by_role("button", name=name, exact=True).is_visible()
+        page = visitor.page.locator("main").inner_text()
+        assert "What would it take" not in page, "what disturbed the run explains and predicts nothing"
+        assert "Remaining loss" in page
+        assert "Layers, fixed cost" not in page
 
 
 def test_whether_it_fits_and_what_is_left(browser: "Browser", address: str, width: int) -> None:
     with visit(browser, address, width) as visitor:
         visitor.ask("Does it fit into memory?")
         assert re.match(
-            r"It fits: weights 18\.5 GB and KV cache [\d.]+ [GM]B at [\d,]+ tokens leave 7\d\.\d GB of 96\.0 GB on Radeon 8060S",
+            r"It fits: weights 18\.5 GB and KV cache [\d.]+ [GM]B at [\d,]+ tokens "
+            r"leave 7\d\.\d GB of 96\.0 GB on Radeon 8060S",
             visitor.verdict(),
         )
         assert "more tokens of context have room" in visitor.verdict()

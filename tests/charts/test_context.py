@@ -1,5 +1,6 @@
 """How decode falls with context: one run for each configuration under its ceiling, in words and as a figure."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import plotly.graph_objects as go
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlmodel import select
 
+from app.charts.base import MAX_SERIES
 from app.charts.context import context_figure
 from app.db.database import Database
 from app.db.tables import Config, Run
@@ -95,6 +97,17 @@ def test_several_curves_are_summed_up_with_the_one_that_falls_most() -> None:
     )
     assert context_verdict([]) == ""
     assert context_figure([], lambda _curve: "") is None
+
+
+def test_of_many_curves_the_one_that_the_verdict_names_is_drawn() -> None:
+    steep = replace(curve((0, 100, 120), (4096, 50, 60), title="Steep"), started_at=datetime(2025, 1, 1, tzinfo=UTC))
+    flat = [curve((0, 100, 120), (4096, 90 + place, 108), title=f"Flat {place}") for place in range(8)]
+    figure = context_figure([*flat, steep], lambda _curve: "/runs/x")
+    assert figure is not None
+    assert "Steep" in [entry.title for entry in figure.legend]
+    assert len(figure.legend) == MAX_SERIES
+    assert f"Drawn are {MAX_SERIES} of 9" in figure.summary
+    assert "Steep" in context_verdict([*flat, steep])
 
 
 def test_a_curve_is_one_run_of_the_newest_build_under_its_ceiling(database: Database) -> None:

@@ -283,6 +283,18 @@ def words(page: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
+def test_it_begins_with_whether_an_update_cost_speed(client: TestClient, year: list[str]) -> None:
+    page = words(client.get("/history").text)
+    verdict = (
+        "llama.cpp b7689 → b7841 on strix-halo, 3 June 2026: decode 7.7 % slower on 3 models. 20 other engine "
+        "updates changed nothing for certain."
+    )
+    assert page.index(verdict) < page.index("Lines by") < page.index("What happened")
+    part = client.get("/history?machine=mac-studio", headers={"hx-request": "true"}).text
+    assert '<div id="history-answer" hx-swap-oob="true">' in part
+    assert "No engine update certainly cost speed (7 engine updates measured)." in words(part)
+
+
 def test_the_update_that_slowed_down_comes_first_with_its_comparison(client: TestClient, year: list[str]) -> None:
     page = client.get("/history").text
     assert len(figures(page)) == 3

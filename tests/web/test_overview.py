@@ -157,6 +157,23 @@ def test_every_question_has_a_way_to_its_answer(client: TestClient, year: list[s
         assert client.get(path.replace("&amp;", "&")).status_code == 200, path
 
 
+def test_the_newest_change_is_compared_and_its_memory_shown(
+    client: TestClient, database: Database, year: list[str]
+) -> None:
+    ways = client.get("/").text.partition('id="answers-title"')[2].partition("</nav>")[0]
+    assert 'href="/ceiling?model=3&amp;device=Radeon+8060S+on+strix-halo&amp;kv=q8_0"' in ways
+    (pair,) = re.findall(r'href="(/compare\?run=\w+&amp;run=\w+)"', ways)
+    assert "KV cache type K f16 → q8_0" in client.get(pair.replace("&amp;", "&")).text
+    with database.write() as session:  # so that the newest run is one on two cards
+        newest_first = list_runs(session, sort="started")[0]
+        on_two = next(place for place, row in enumerate(newest_first) if "Mistral" in (row.model or ""))
+        for row in newest_first[:on_two]:
+            run = runs.run(session, row.public_id)
+            run.hidden_at, run.hidden_reason = now(), "Set aside."
+            session.add(run)
+    assert f'href="/runs/{newest_first[on_two].public_id}#ceiling-title"' in client.get("/").text
+
+
 def test_the_table_holds_the_first_ten_of_the_leaderboard(client: TestClient, year: list[str]) -> None:
     best = section(client.get("/").text, "best-title")
     assert best.count('<th scope="row"') == 10

@@ -74,10 +74,10 @@ def history(
     span = look.span or Span.of(points)
     drawn_roofs = roofs if look.has_roofs else _near_roofs(points, panels, lines, roofs)
     changed = {shift.config_id for shift in shifts} | {drift.config_id for drift in drifts}
-    known = {config_id for config_id in changed if not has_unknown_settings(configs[config_id].snapshot)}
+    known_config_ids = {config_id for config_id in changed if not has_unknown_settings(configs[config_id].snapshot)}
     lists = (
-        marks.shift_list(shifts, metrics, titles, run_link, known),
-        marks.drift_list(drifts, metrics, titles, run_link, known),
+        marks.shift_list(shifts, metrics, titles, run_link, known_config_ids),
+        marks.drift_list(drifts, metrics, titles, run_link, known_config_ids),
     )
     return Figure(
         data=_traces(points, lines, panels, run_link, titles, drawn_roofs, shifts, look, span),

@@ -34,16 +34,16 @@ def shift_list(
     metrics: Sequence[Metric],
     titles: Mapping[int, str],
     run_link: Callable[[str], str],
-    known: Collection[int],
+    known_config_ids: Collection[int],
 ) -> AnnotationList | None:
     """Returns the list below the chart that explains the level shifts, which have capital letters; None without any.
-    `known` are the configurations all of whose settings are known."""
+    `known_config_ids` are the configurations all of whose settings are known."""
     if not shifts:
         return None
     of_all = _(", the newest {shown} of {all:,}", shown=MAX_MARKS, all=len(shifts)) if len(shifts) > MAX_MARKS else ""
     marks = tuple(
         Annotation(
-            f"{shift_words(shift, metrics, is_known=shift.config_id in known)} ({titles[shift.config_id]})",
+            f"{shift_words(shift, metrics, is_known=shift.config_id in known_config_ids)} ({titles[shift.config_id]})",
             ((_("last run before"), run_link(shift.before)), (_("first run after"), run_link(shift.after))),
             name,
         )
@@ -59,16 +59,16 @@ def drift_list(
     metrics: Sequence[Metric],
     titles: Mapping[int, str],
     run_link: Callable[[str], str],
-    known: Collection[int],
+    known_config_ids: Collection[int],
 ) -> AnnotationList | None:
     """Returns the list below the chart that explains the drifts, which have small letters; None without any.
-    `known` are the configurations all of whose settings are known."""
+    `known_config_ids` are the configurations all of whose settings are known."""
     if not drifts:
         return None
     of_all = _(", the newest {shown} of {all:,}", shown=MAX_MARKS, all=len(drifts)) if len(drifts) > MAX_MARKS else ""
     marks = tuple(
         Annotation(
-            f"{drift_words(drift, metrics, is_known=drift.config_id in known)} ({titles[drift.config_id]})",
+            f"{drift_words(drift, metrics, is_known=drift.config_id in known_config_ids)} ({titles[drift.config_id]})",
             ((_("first run"), run_link(drift.first)), (_("newest run"), run_link(drift.last))),
             name,
         )

@@ -53,11 +53,18 @@ class DecodeAnalysis:
 
 
 def analyze_decode(
-    session: Session, run: Run, config: Config, run_ceiling: RunCeiling, point_ceiling: PointCeiling
+    session: Session,
+    run: Run,
+    config: Config,
+    run_ceiling: RunCeiling,
+    point_ceiling: PointCeiling,
+    *,
+    is_wrong: bool = False,
 ) -> DecodeAnalysis | None:
     """Explains the decode of one measured point: curve against context, milliseconds of a token, advice.
 
-    None when no decode was measured there.
+    A run that stands off from the others of its configuration has no fixed cost and no advice: they would explain what
+    disturbed it. None when no decode was measured there.
     """
     if not point_ceiling.decode_tokens_per_s or not point_ceiling.steps_per_s:
         return None
@@ -76,7 +83,10 @@ def analyze_decode(
     device = placement.equivalent_device(point_ceiling.step)
     decodes = newest_decodes(session, run.machine_id)
     evidence = evidence_on(placement, [decode for decode in decodes if decode.config.id != config.id])
-    layer_fit, fit_words = _fit(placement, device, point_ceiling, evidence)
+    layer_fit, fit_words = (None, ()) if is_wrong else _fit(placement, device, point_ceiling, evidence)
+    advice: list[Advice] = []
+    if not is_wrong:
+        advice = _advice(load_catalogue(session), run_ceiling, device, point_ceiling, config, evidence)
     # the rounds of several streams include their prompts, so the time of a token cannot be divided
     is_decode = point_ceiling.point.concurrency == 1
     shares = (
@@ -89,7 +99,7 @@ def analyze_decode(
         measured_points=measured_points,
         waterfall=tuple(shares),
         fit_words=fit_words,
-        advice=tuple(_advice(load_catalogue(session), run_ceiling, device, point_ceiling, config, evidence)),
+        advice=tuple(advice),
         prediction=earlier_prediction(evidence, placement, config, point_ceiling),
         track_record=track_record(placement, decodes),
     )

@@ -60,8 +60,9 @@ def _ceiling(
     config, model = subject.run.config, subject.run.model
     at_point = (subject.at(point) if point else []) or subject.at(subject.main_point)
     if config is None or model is None or not at_point:
-        unmeasured = _("It did not measure this point.") if subject.samples else _("Its samples were not recorded.")
-        reason = subject.reason_not_comparable or unmeasured
+        has_measured = (point or subject.main_point) in subject.points
+        no_samples = _("Its single samples are not stored.") if has_measured else _("It did not measure this point.")
+        reason = subject.reason_not_comparable or no_samples
         return Ceiling(None, "", None, None, "", None, reason)
     geometry = best_geometry(model, stated.get((model.name, model.quantization)))
     gpu_share = gpu_share_of(subject.run.evidence)

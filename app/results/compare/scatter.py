@@ -296,8 +296,6 @@ def _results(
     medians: list[RunMedian] = [median_of(value) for value in values]
     sides = [{run.run_id: median} for run, median in zip(pair, medians, strict=True)]
     point, source = Workload.from_key(values[0].point_key), values[0].source
-    base, candidate = (
-        Result([median], scatters.of(run.scope, point, key, source, sides))
-        for run, median in zip(pair, medians, strict=True)
-    )
+    of_scope = {scope: scatters.of(scope, point, key, source, sides) for scope in {run.scope for run in pair}}
+    base, candidate = (Result([median], of_scope[run.scope]) for run, median in zip(pair, medians, strict=True))
     return base, candidate

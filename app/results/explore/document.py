@@ -49,7 +49,7 @@ def document(result: ExploreResult) -> dict[str, Any]:
             {
                 "parts": list(narrowing.parts),
                 "count": narrowing.observations,
-                "kept": _json_value(narrowing.kept),
+                "only_value": _json_value(narrowing.only_value),
                 "text": omission.text,
             }
             for narrowing, omission in zip(result.narrowings, left_out(result), strict=True)

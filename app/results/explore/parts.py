@@ -90,7 +90,7 @@ class Narrowing(NamedTuple):
 
     parts: tuple[str, ...]
     observations: int
-    kept: FieldValue | None
+    only_value: FieldValue | None
     """The one value that is left in all lines; None where each line has its own."""
 
     @property
@@ -105,10 +105,10 @@ def split(groups: Sequence[Group], view: View, x: Field, series: Field | None) -
     A part in which all runs of a line agree anyway is none of them, but for the machine.
     """
     mixed = view.mixed | ({"hardware"} if "machine" in view.mixed else set())
-    wanted = [key for key in PARTS if key not in mixed]
+    separate_keys = [key for key in PARTS if key not in mixed]
     without_settings = {key.removeprefix(SETTING_PREFIX) for key in (view.x, view.series or "")}
     active = []
-    for key in wanted:
+    for key in separate_keys:
         if x.kind == "time" and key in OF_TIME:
             continue
         varies_along = key in VARYING.get(view.x, ())
@@ -127,7 +127,7 @@ def split(groups: Sequence[Group], view: View, x: Field, series: Field | None) -
                 group.values[key] = values[id(group)]
     if x.kind == "time":
         for group in groups:
-            group.interruption = tuple(_value(key, group.context) for key in OF_TIME if key in wanted)
+            group.interruption = tuple(_value(key, group.context) for key in OF_TIME if key in separate_keys)
     return tuple(active)
 
 
@@ -194,10 +194,10 @@ def narrow(groups: Sequence[Group], view: View, active: Collection[str]) -> tupl
         chosen = _most_measured(remaining, keys[0]) if keys == ("prompt_tokens",) else _newest(remaining, keys, view.x)
         is_enough = keys != ("settings",) or _lines(chosen) <= MAX_LINES  # else it would only take away
         if _lines(chosen) < _lines(remaining) and is_enough:
-            kept_values = {tuple(group.values[key] for key in keys) for group in chosen}
+            remaining_values = {tuple(group.values[key] for key in keys) for group in chosen}
             left_out = sum(group.observations for group in remaining) - sum(group.observations for group in chosen)
-            kept = next(iter(kept_values))[-1] if len(kept_values) == 1 else None
-            narrowings.append(Narrowing(keys, left_out, kept))
+            only_value = next(iter(remaining_values))[-1] if len(remaining_values) == 1 else None
+            narrowings.append(Narrowing(keys, left_out, only_value))
             remaining = chosen
     return remaining, narrowings
 

@@ -199,7 +199,7 @@ def _narrowed(result: ExploreResult, narrowing: Narrowing) -> str:
     if narrowing.parts == ("prompt_tokens",):
         return _(
             "Only prompts of {n} tokens are shown; {observations} at other lengths are left out.",
-            n=format_value(narrowing.kept),
+            n=format_value(narrowing.only_value),
             observations=observations,
         )
     if narrowing.parts == ("settings",):
@@ -212,17 +212,17 @@ def _narrowed(result: ExploreResult, narrowing: Narrowing) -> str:
             "Only the newest hardware of each machine is shown; {observations} on earlier hardware are left out.",
             observations=observations,
         )
-    kept = _(", {build}", build=narrowing.kept) if narrowing.kept else ""
+    build = _(", {build}", build=narrowing.only_value) if narrowing.only_value else ""
     if narrowing.parts == ("engine_version",):
         sentence = N_(
-            "Only the newest build of each line is shown{kept}; {observations} of earlier builds are left out."
+            "Only the newest build of each line is shown{build}; {observations} of earlier builds are left out."
         )
     else:
         sentence = N_(
-            "Only the newest build and hardware of each line are shown{kept}; {observations} of earlier ones are "
+            "Only the newest build and hardware of each line are shown{build}; {observations} of earlier ones are "
             "left out."
         )
-    return _(sentence, kept=kept, observations=observations)
+    return _(sentence, build=build, observations=observations)
 
 
 # --- what to know before believing a chart, and what to do where there is none ----------------------------------------

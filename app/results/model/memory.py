@@ -47,12 +47,12 @@ class MemoryUsed:
 
     def less_than(self, other: "MemoryUsed") -> int | None:
         """Returns how many bytes less this is than another one, both measured or both computed; None: unknown."""
-        for mine, theirs in (
+        for own_bytes, compared_bytes in (
             (self.measured_bytes, other.measured_bytes),
             (self.computed_bytes, other.computed_bytes),
         ):
-            if mine is not None and theirs is not None:
-                return round(theirs - mine)
+            if own_bytes is not None and compared_bytes is not None:
+                return round(compared_bytes - own_bytes)
         return None
 
 

@@ -119,14 +119,14 @@ def _answers(
 def _memory_path(request: Request, latest: LatestResult | None) -> str:
     """Returns the address that says whether the newest model fits: the calculator with its device; the run itself where
     several devices hold it, or an unknown one."""
-    if latest is None or latest.run.model is None or latest.run.config is None:
+    if latest is None or (run := latest.run).model is None or run.config is None:
         return path_for(request, "ceiling")
-    run, settings = latest.run, latest.run.config.settings
-    cards = [device for device in hardware.thaw_devices(run.hardware or ()) if device.kind == "accelerator"]
+    model, settings = run.model, run.config.settings
+    cards = [device for device in hardware.thaw_devices(run.hardware or []) if device.kind == "accelerator"]
     if len(cards) != 1 or cards[0].count != 1 or not cards[0].bandwidths:
         return f"{path_for(request, 'run', public_id=run.public_id)}#ceiling-title"
     kv = dict.fromkeys(str(settings[key]) for key in ("kv_type_k", "kv_type_v") if settings.get(key))
-    query = {"model": run.model.id, "device": local_name(cards[0].name, run.machine.name)}
+    query = {"model": model.id, "device": local_name(cards[0].name, run.machine.name)}
     return f"{path_for(request, 'ceiling')}?{urlencode(query | ({'kv': '/'.join(kv)} if kv else {}))}"
 
 
