@@ -14,7 +14,7 @@ from app.ceiling.layout import Layout
 from app.ceiling.number_formats import KV_BITS, USUAL_BITS, KvTypes, bits_of_label
 from app.ceiling.prediction import Case, MeasuredCase, predict
 from app.core.i18n import _, joined
-from app.core.units import GIGA, format_number
+from app.core.units import GIGA, format_bytes, format_number
 
 MIN_DIFFERENCE = 0.05
 LADDER = ("F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
@@ -103,7 +103,7 @@ def waterfall(
     bandwidth = device.bandwidth_bytes_per_s
 
     def reading(key: str, n_bytes: int, what: str) -> TimeShare:
-        arithmetic = f"{format_number(n_bytes / GIGA)} GB / {format_number(bandwidth / GIGA)} GB/s"
+        arithmetic = f"{format_bytes(n_bytes)} / {format_number(bandwidth / GIGA)} GB/s"
         return TimeShare(key, n_bytes / bandwidth * 1000, joined(what, arithmetic, by=": "))
 
     shares = [reading("weights", step.weight_bytes, _("weights"))]
@@ -113,7 +113,7 @@ def waterfall(
         shares.append(reading("state", 2 * step.batch * step.state_bytes, _("recurrent state, read and written")))
     if fitted is not None and layers and fitted.layer_s > 0:
         words = _(
-            "fixed cost: {layers} layers x {layer_us} µs, from two runs",
+            "fixed cost: {layers} layers × {layer_us} µs, from two runs",
             layers=layers,
             layer_us=format_number(fitted.layer_s * 1e6),
         )

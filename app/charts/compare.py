@@ -79,7 +79,7 @@ def forest(comparison: Comparison) -> Figure | None:
             if cell.ratio is not None:
                 traces.append(_mark(subject, place, cell, row, y_name(panel), len(comparison.subjects) - 1 - place))
                 ends += [cell.ratio.low, cell.ratio.high]
-    layout["xaxis"] = {"title": {"text": _("Ratio to {name}", name=base.name)}} | _ratio_axis(
+    layout["xaxis"] = {"title": {"text": _("Ratio to the base")}} | _ratio_axis(
         min(ends), max(ends), y_name(len(rows) - 1)
     )
     return Figure(

@@ -7,7 +7,7 @@ from typing import Any
 from app.charts.base import MAX_POINTS, Figure, LegendEntry, Table, axis, downsample_minmax, hover_template
 from app.core.i18n import _, joined
 from app.core.samples import CountSource, Sample
-from app.core.units import format_number, plural
+from app.core.units import format_number, format_quantity, plural
 from app.metrics import headline_metrics, is_usable, token_times
 from app.metrics.summary import percentile
 
@@ -64,9 +64,9 @@ def timeline(samples: Sequence[Sample]) -> Figure | None:
                 "yref": "paper",
                 "xanchor": "left",
                 "yanchor": "top",
-                "text": _("Median TTFT {ttft} ms", ttft=format_number(ttft))
+                "text": _("Median TTFT {ttft}", ttft=format_quantity(ttft, "ms"))
                 if is_median
-                else _("TTFT {ttft} ms", ttft=format_number(ttft)),
+                else _("TTFT {ttft}", ttft=format_quantity(ttft, "ms")),
                 "showarrow": False,
                 "xshift": 4,
             }
@@ -77,11 +77,11 @@ def timeline(samples: Sequence[Sample]) -> Figure | None:
     if n_others:
         legend.append(LegendEntry(None, plural(n_others, "other sample"), mode="lines"))
     summary = _(
-        "Sample {ordinal}: the first token came after {first} ms, all {tokens:,} were complete after {last} ms.",
-        first=format_number(token_times.first_token_ms(typical.trace)),
+        "Sample {ordinal}: the first token came after {first}, all {tokens:,} were complete after {last}.",
+        first=format_quantity(token_times.first_token_ms(typical.trace), "ms"),
         tokens=round(tokens),
         ordinal=typical.ordinal + 1,
-        last=format_number(last),
+        last=format_quantity(last, "ms"),
     )
     return Figure(traces, layout, summary, _milestones(typical), tuple(legend))
 

@@ -188,9 +188,12 @@ class _Pen:
     def shortened(self, text: str, width: float, size: int, weight: int) -> str:
         if self.length(text, size, weight) <= width:
             return text
+        whole = text
         while text and self.length(f"{text} …", size, weight) > width:
-            text = text[:-1].rstrip(" ,·;:")
-        return f"{text} …"
+            text = text[:-1]
+        if not whole[len(text)].isspace() and " " in text:  # no word is cut where another stays
+            text = text.rpartition(" ")[0]
+        return f"{text.rstrip(' ,·;:(')} …"
 
     def wrapped(self, text: str, width: float, size: int, weight: int, most: int) -> list[str]:
         """Lines broken at blanks; inside words only where one fits on no line, as in Chinese."""

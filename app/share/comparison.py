@@ -146,7 +146,7 @@ def _figure_columns() -> tuple[Column, ...]:
         Column(_("Unit"), is_text=True),
         Column(_("95 % low")),
         Column(_("95 % high")),
-        Column(_("Ratio to the first")),
+        Column(_("Ratio to the base")),
         Column(_("Ratio, low")),
         Column(_("Ratio, high")),
         Column(_("Change"), is_text=True),
@@ -180,7 +180,7 @@ def _ceilings(compared: Comparison) -> Iterator[tuple[str | float | None, ...]]:
 
 def _charts(compared: Comparison) -> Iterator[Chart]:
     figures = (
-        (_("Ratios to the first"), charts.forest(compared), "chart-forest"),
+        (_("Ratios to the base"), charts.forest(compared), "chart-forest"),
         (_("Inter-token latency"), charts.pauses(compared), "chart-forest"),
         (_("Over the points of the suite"), charts.curves(compared), "chart-history"),
     )

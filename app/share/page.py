@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 STYLES = tuple(
     f"css/{name}.css"
-    for name in ("tokens", "elements", "app", "forms", "ceiling", "figures", "compare", "explore", "share")
+    for name in ("tokens", "elements", "app", "forms", "ceiling", "figures", "compare", "explore", "share", "touch")
 )
 PRINT_STYLE = "css/print.css"
 PLOTLY_STYLE = "vendor/plotly.css"

@@ -33,7 +33,7 @@ _PARTS = {
     "kv": N_("KV cache"),
     "state": N_("State"),
     "layers": N_("Layers, fixed cost"),
-    "loss": N_("Remaining"),
+    "loss": N_("Remaining loss"),
 }
 
 

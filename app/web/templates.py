@@ -73,6 +73,7 @@ def environment() -> "jinja2.Environment":
         iso=_iso,
         when=_when,
         engine_title=engine_title,
+        setting_keys=config_settings.ordered_setting_keys,
         setting_title=config_settings.setting_title,
         setting_value=config_settings.format_setting,
         code=_code,

@@ -13,7 +13,7 @@ from app.charts import Figure, gaps, timeline, typical_sample
 from app.charts.base import MAX_POINTS
 from app.charts.tokens import _percentile_labels
 from app.core.samples import Event, Kind, Sample, Workload
-from app.core.units import format_number
+from app.core.units import format_quantity
 from app.metrics import flags_of, token_times
 from tests.seed import made_sample
 
@@ -63,8 +63,8 @@ def test_the_sentence_of_the_timeline_is_of_one_sample() -> None:
         token_times.first_token_ms(sample(2, 50).trace),
         token_times.last_token_ms(sample(2, 50).trace),
     )
-    assert figure.summary.startswith(f"Sample 3: the first token came after {format_number(first_ms)} ms, all ")
-    assert figure.summary.endswith(f" were complete after {format_number(last_ms)} ms.")
+    assert figure.summary.startswith(f"Sample 3: the first token came after {format_quantity(first_ms, 'ms')}, all ")
+    assert figure.summary.endswith(f" were complete after {format_quantity(last_ms, 'ms')}.")
 
 
 def test_answers_to_a_cached_prompt_are_not_mixed_with_those_to_a_fresh_one() -> None:

@@ -232,7 +232,7 @@ def test_the_file_asks_for_nothing_and_allows_only_its_own_code() -> None:
         re.DOTALL,
     )
     assert {base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in parts} == allowed
-    assert len(parts) == 16
+    assert len(parts) == 17
 
 
 def test_a_file_without_charts_carries_no_drawing_library() -> None:

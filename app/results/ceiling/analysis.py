@@ -138,7 +138,9 @@ def _fit(
     result = fit(observation, candidate, device)
     if isinstance(result, str):
         return None, (_("With {name}, {result}.", name=name, result=result),)
-    return result, (_("The fixed cost of a layer comes from this run and that of {name}.", name=name), *result.notes)
+    if result.notes:  # a fixed cost from such a fit would count the same time twice
+        return None, tuple(_("With {name}, {result}.", name=name, result=note) for note in result.notes)
+    return result, (_("The fixed cost of a layer comes from this run and that of {name}.", name=name),)
 
 
 def _advice(

@@ -22,6 +22,9 @@ KINDS = {
     "ram": N_("memory modules"),
 }
 
+MOST_LISTED = 40
+"""The longest list that is sent; a search finds the others."""
+
 router = APIRouter(include_in_schema=False)
 
 
@@ -58,7 +61,8 @@ def _page(request: Request, database: DatabaseDep, form: Fields, text: str, erro
         request,
         "devices.html",
         status=error.http_status if error else 200,
-        devices=matches,
+        devices=sorted(matches, key=lambda device: not device.is_own)[:MOST_LISTED],
+        total=len(matches),
         form=form,
         kinds=KINDS,
         q=text,

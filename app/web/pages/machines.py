@@ -16,6 +16,8 @@ from app.web.forms import Fields
 from app.web.paths import path_for
 from app.web.templates import is_partial, render
 
+LATEST_RESULTS = 10
+
 router = APIRouter(include_in_schema=False)
 
 
@@ -72,7 +74,7 @@ def show_machine(
         measured=bandwidth.effective_probe(session, machine),
         servers=servers.list_servers(session, machine_id=machine.id),
         archived_servers=servers.list_servers(session, archived=True, machine_id=machine.id),
-        rows=latest_per_config(session, RunFilter(machine=slug)),
+        rows=latest_per_config(session, RunFilter(machine=slug))[:LATEST_RESULTS],
         ceilings=config_ceilings(session, machine.id),
         uses=machine_uses(session, machine),
     )
