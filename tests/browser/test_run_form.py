@@ -56,7 +56,7 @@ def _queue_two_suites(opened: Tab, server: str) -> None:
     page.get_by_role("textbox", name="Warm-ups").fill("0")
     page.get_by_text("4 runs, one after another: triple, lengths, triple, lengths.").wait_for()
     page.locator(".settings summary").click()
-    page.get_by_label("Threads").fill("1")
+    page.get_by_label("Split among GPUs").fill("1")
     assert opened.overflow() == 0
     button = page.get_by_role("button", name="Run benchmark")
     page.evaluate("scrollTo(0, 0)")
@@ -89,13 +89,13 @@ def _cancel_what_waits(opened: Tab) -> None:
 def _change_and_run_again(opened: Tab) -> None:
     page = opened.page
     page.get_by_role("link", name="Run again with a change").click()
-    threads = page.get_by_label("Threads")
+    threads = page.get_by_label("Split among GPUs")
     assert threads.input_value() == "1"
     threads.fill("2")
     assert page.get_by_role("textbox", name="Repetitions").input_value() == str(REPETITIONS)
     assert opened.overflow() == 0
     page.get_by_role("button", name="Run benchmark").click()
     page.wait_for_url(re.compile(r"/runs/[a-z0-9]{10}$"))
-    page.locator("dt", has_text="Threads").locator("xpath=following-sibling::dd", has_text="2").wait_for()
+    page.locator("dt", has_text="Split among GPUs").locator("xpath=following-sibling::dd", has_text="2").wait_for()
     page.get_by_role("button", name="Cancel", exact=True).click()
     page.get_by_text(re.compile("was cancelled after")).wait_for()
