@@ -25,14 +25,17 @@ def path_for(request: Request, name: str, /, **path_params: Any) -> str:
 def _own_path(request: Request, name: str, /, **path_params: Any) -> str:
     for route in request.app.state.routes.get(name, ()):
         try:
-            return str(route.url_path_for(name, **{key: _one_segment(value) for key, value in path_params.items()}))
+            return str(route.url_path_for(name, **path_params))
+        except AssertionError:  # one segment of the path holds what separates segments: somebody typed it
+            escaped = {key: _one_segment(value) for key, value in path_params.items()}
+            return str(route.url_path_for(name, **escaped))
         except NoMatchFound:  # several routes may have the name
             continue
     raise NoMatchFound(name, path_params)
 
 
 def _one_segment(value: Any) -> Any:
-    """Returns a value for a path: what somebody typed may hold what separates its segments."""
+    """Returns a value as one segment of a path."""
     return value.replace("/", "%2F") if isinstance(value, str) else value
 
 
