@@ -76,7 +76,7 @@ def test_choosing_a_filter_draws_the_history_anew(browser: "Browser", address: s
         page.get_by_label("Machine", exact=True).first.select_option("strix-halo")
         page.wait_for_url("**/history?machine=strix-halo&suite=lengths")
         page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot').length === 1")
-        page.get_by_role("heading", name="strix-halo", exact=True).wait_for()
+        page.get_by_role("heading", name="Runs of the suite lengths").wait_for()
 
 
 def test_lines_of_the_history_are_hidden_and_a_time_is_dragged(browser: "Browser", address: str) -> None:
