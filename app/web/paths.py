@@ -25,15 +25,18 @@ def path_for(request: Request, name: str, /, **path_params: Any) -> str:
 def _own_path(request: Request, name: str, /, **path_params: Any) -> str:
     for route in request.app.state.routes.get(name, ()):
         try:
-            return str(route.url_path_for(name, **{key: _one_segment(value) for key, value in path_params.items()}))
+            return str(
+                route.url_path_for(name, **{key: _one_segment(key, value) for key, value in path_params.items()})
+            )
         except NoMatchFound:  # several routes may have the name
             continue
     raise NoMatchFound(name, path_params)
 
 
-def _one_segment(value: Any) -> Any:
-    """Returns a value for a path: what somebody typed may hold what separates its segments."""
-    return value.replace("/", "%2F") if isinstance(value, str) else value
+def _one_segment(key: str, value: Any) -> Any:
+    """Returns a value for a path: what somebody typed may hold what separates its segments; `path` is that of a static
+    file, which has several."""
+    return value.replace("/", "%2F") if isinstance(value, str) and key != "path" else value
 
 
 def route_path(request: Request) -> str:
