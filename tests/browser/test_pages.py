@@ -73,10 +73,10 @@ def test_choosing_a_filter_draws_the_history_anew(browser: "Browser", address: s
         page.locator(".js-plotly-plot").first.wait_for()
         page.get_by_label("Suite", exact=True).select_option("lengths")
         page.wait_for_url("**/history?suite=lengths")
-        page.get_by_label("Machine", exact=True).first.select_option("m3-ultra")
-        page.wait_for_url("**/history?machine=m3-ultra&suite=lengths")
+        page.get_by_label("Machine", exact=True).first.select_option("strix-halo")
+        page.wait_for_url("**/history?machine=strix-halo&suite=lengths")
         page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot').length === 1")
-        page.get_by_role("heading", name="m3-ultra").wait_for()
+        page.get_by_role("heading", name="Runs of the suite lengths").wait_for()
 
 
 def test_lines_of_the_history_are_hidden_and_a_time_is_dragged(browser: "Browser", address: str) -> None:
