@@ -81,10 +81,10 @@ def _tags(text: str) -> list[str]:
 def _names(text: str) -> set[str]:
     """Placeholders of templates, `%(name)s`, of Python, `{name}`, and of charts, `%{x:,}`."""
     charts = {
-        re.sub(r"\|.*\}", "}", name) for name in re.findall(r"%\{[^}]*\}", text)
+        re.sub(r"\|.*\}", "}", name) for name in re.findall(r"%\{+[^}]*\}+", text)
     }  # each language writes its dates
     templates = set(re.findall(r"%\(\w+\)s", text))
-    rest = re.sub(r"%\{[^}]*\}", "", text)
+    rest = re.sub(r"%\{+[^}]*\}+", "", text)
     if re.search(r"\{ | \}", rest):  # braces that are meant
         return charts | templates
     fields = {re.split(r"[.!:]", name)[0] for _, name, _, _ in string.Formatter().parse(rest) if name}
