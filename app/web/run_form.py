@@ -43,10 +43,6 @@ class SettingsView:
     reported: Mapping[str, Any]
     """By key; they cannot be changed here."""
 
-    @property
-    def editable(self) -> Sequence[Setting]:
-        return [*self.unknown, *self.stated, *self.optional]
-
 
 @dataclass(frozen=True)
 class Chosen:

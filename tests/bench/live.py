@@ -154,7 +154,7 @@ def _measured_run(address: str, *, is_open: bool) -> tuple[float, float]:
 
 def _watch(url: str, is_over: threading.Event) -> None:
     """Reads the progress stream to its end, as a page does."""
-    with contextlib.suppress(httpx.HTTPError), httpx.stream("GET", url, timeout=60) as stream:
+    with contextlib.suppress(httpx.HTTPError), httpx.stream("GET", url, timeout=60) as stream:  # it may end first
         for _line in stream.iter_lines():
             if is_over.is_set():
                 return

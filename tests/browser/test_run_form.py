@@ -60,7 +60,9 @@ def _queue_two_suites(opened: Tab, server: str) -> None:
     assert opened.overflow() == 0
     button = page.get_by_role("button", name="Run benchmark")
     page.evaluate("scrollTo(0, 0)")
-    assert button.bounding_box()["y"] < 900, "the button is in sight wherever the page is scrolled to"  # type: ignore[index]
+    box = button.bounding_box()
+    assert box is not None
+    assert box["y"] < 900, "the button is in sight wherever the page is scrolled to"
     button.click()
     page.wait_for_url(re.compile(r"/runs/[a-z0-9]{10}$"))
 

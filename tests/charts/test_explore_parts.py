@@ -134,7 +134,9 @@ def test_earlier_builds_are_left_out_when_lines_would_be_too_many() -> None:
         "builds are left out."
     ]
     assert verdict(result) == "Best of 2 lines: Model-1 with 17.0 tok/s (Q8_0)."
-    assert [entry.title for entry in charts.figure(result, str).legend][:2] == ["Model-0", "Model-1"]  # type: ignore[union-attr]
+    figure = charts.figure(result, str)
+    assert figure is not None
+    assert [entry.title for entry in figure.legend][:2] == ["Model-0", "Model-1"]
 
 
 def test_a_line_over_time_ends_where_the_build_changes() -> None:

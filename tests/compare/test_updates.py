@@ -13,10 +13,10 @@ from app.results.hardware import HardwareChange
 from app.results.history.changepoint import FALSE_ALARMS
 from app.results.history.series import history
 from app.results.history.update_scatter import widening
-from app.results.history.updates import Change, Update, latest_changes, update_words, updates
+from app.results.history.updates import Change, Update, update_words, updates
 from app.results.run_filter import RunFilter
 from app.results.series import series_index
-from tests.compare.updated import DECODE, Notebook, simulated
+from tests.compare.updated import Notebook, simulated
 from tests.year import BUILDS, seed_year
 
 TITLES = engines.titles()
@@ -198,11 +198,3 @@ def test_runs_without_a_value_are_passed_over() -> None:
     notebook.add("b2", None, None)
     (update,) = notebook.updates()
     assert (update.shifts, dict(update.series[0].changes)) == ([], {})
-
-
-def test_the_newest_update_of_each_series() -> None:
-    notebook = Notebook()
-    for version, values in (("b1", CALM), ("b2", CALM), ("b3", SLOWER)):
-        notebook.add(version, *values)
-    (change,) = latest_changes(notebook.updates()).values()
-    assert change.changes[DECODE.key].ratio == pytest.approx(0.92, abs=0.01)

@@ -51,7 +51,7 @@ def test_a_watcher_sees_what_arrives_and_nothing_stays(path: Path) -> None:
         start_ns = perf_counter_ns()
         for n in range(5):
             rows.append((start_ns + n * SECOND_NS // 4, piece(f"{n} ")))
-            until(lambda n=n: _gains(reader, texts, n + 1))  # type: ignore[misc]
+            until(lambda n=n: _gains(reader, texts, n + 1))  # type: ignore[misc]  # a default binds the number of this round
         state = reader.look()
         assert state is not None
         assert "".join(texts) == "0 1 2 3 4 "
@@ -74,7 +74,7 @@ def test_the_next_round_begins_anew(path: Path) -> None:
         for n, word in enumerate(("first", "second"), start=1):
             writer.begin_round("openai", Workload(512, 128), is_warmup=False)
             writer.add_stream([(n, piece(word))])
-            until(lambda n=n: (state := LiveReader(path).look()) and state.about.number == n and state.tokens)  # type: ignore[misc]
+            until(lambda n=n: (state := LiveReader(path).look()) and state.about.number == n and state.tokens)  # type: ignore[misc]  # a default binds the number of this round
             state = reader.look()
             assert state is not None
             assert (state.text, state.tokens, state.is_new_round) == (word, 1, True)

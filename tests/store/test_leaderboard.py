@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from statistics import median
 
 import pytest
-from sqlmodel import Session, select
+from sqlmodel import Session, col, select
 
 from app.core.configuration import Snapshot
 from app.core.errors import BadInput
@@ -140,7 +140,7 @@ def test_hidden_runs_and_older_prompts_never_count(database: Database) -> None:
     with database.write() as session:
         for public_id in {row.best.public_id for row in before.rows}:
             annotations.hide(session, public_id, "too fast")
-        run = session.exec(select(Run).where(Run.suite_key == "triple").order_by(Run.started_at)).first()  # type: ignore[arg-type]
+        run = session.exec(select(Run).where(Run.suite_key == "triple").order_by(col(Run.started_at))).first()
         assert run is not None
         run.suite_sha256 = "0" * 64
     with database.read() as session:

@@ -10,7 +10,7 @@ by Bonferroni for the metrics and, among single series, for their number.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
@@ -339,12 +339,6 @@ def _shift(metric: Metric, series: Sequence[SeriesChange], common: Change | None
         and two_sided_p(change.cautious_z, change.degrees_of_freedom) < chance / len(testable)
     ]
     return _median_change(metric, certain) if certain else None
-
-
-def latest_changes(all_updates: Iterable[Update]) -> dict[int, SeriesChange]:
-    """Returns what the newest update did to each series that had any, by its id."""
-    changes = [series_change for update in all_updates for series_change in update.series]
-    return {change.series.id: change for change in sorted(changes, key=lambda change: change.at)}
 
 
 def update_words(update: Update, engine_titles: Mapping[str, str]) -> str:
